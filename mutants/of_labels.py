@@ -148,8 +148,8 @@ MUTANTS = (
     Mutant(
         "refusal-that-depends-on-a-label",
         "owner/operator/mechanism.py",
-        'source = PublicSource(data, y, outside="none", **inputs)',
-        "source = PublicSource(data, y, **inputs)",
+        'source = PublicSource(data, y, outside="none", report=_note_report, **inputs)',
+        "source = PublicSource(data, y, report=_note_report, **inputs)",
         ("cli/test_grant_tells_nothing.py::test_labels_given_as_a_list_may_be_anything",),
         "Whether a grant fails tells a stranger that some label is missing.",
     ),

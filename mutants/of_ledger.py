@@ -38,33 +38,36 @@ MUTANTS = (
         "A release that promises nothing about a budgeted unit loses it without limit.",
     ),
     Mutant(
-        "any-labels-are-the-same-people",
-        "owner/ledger/rules.py",
-        "return stored[algorithm] in spelled",
-        "return bool(stored[algorithm])",
-        ("owner/ledger/test_ledger.py::test_other_data_under_the_same_name_are_refused",),
-        "Other people's data use the name, and the request, of these.",
-    ),
-    Mutant(
-        "cells-under-two-names",
-        "owner/ledger/rules.py",
-        "return _same_people(stored, fingerprints) or _any_same_cells(stored, fingerprints)",
-        "return _same_people(stored, fingerprints)",
-        (
-            "owner/ledger/test_ledger.py::test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels",
-        ),
-        "The same records with other labels get a second budget.",
-    ),
-    Mutant(
         "request-of-other-parameters",
         "owner/ledger/rules.py",
-        "return _without_data(request.parameters) == _without_data(charge.parameters)",
-        "return True",
+        "    if not same_names or _chosen(request.parameters) != _chosen(earlier.parameters):\n",
+        "    if not same_names:\n",
         (
             "owner/ledger/test_ledger.py::test_one_name_for_two_requests_is_a_conflict",
-            "owner/ledger/test_ledger_versions.py::test_an_appended_row_needs_a_word_and_uses_the_same_budget",
+            "owner/ledger/test_changed_data.py::test_a_table_that_grew_is_another_request_on_the_same_budget",
         ),
-        "The bytes of another request leave under this name once the data were changed.",
+        "The bytes of another request leave under this name.",
+    ),
+    Mutant(
+        "request-of-other-data-sets",
+        "owner/ledger/rules.py",
+        "    if not same_names or _chosen(request.parameters) != _chosen(earlier.parameters):\n",
+        "    if _chosen(request.parameters) != _chosen(earlier.parameters):\n",
+        (
+            "owner/parties/test_auxiliary_budget.py::test_a_name_is_bound_to_the_data_sets_that_paid_and_not_to_their_rows",
+        ),
+        "A release leaves for a data set that was not charged for it.",
+    ),
+    Mutant(
+        "conflict-by-content",
+        "owner/ledger/rules.py",
+        "    same_names = {charge.dataset for charge in charges} == earlier.fingerprints.keys()\n",
+        "    same_names = {c.dataset: c.fingerprint for c in charges} == earlier.fingerprints\n",
+        (
+            "owner/ledger/test_ledger.py::test_a_known_name_returns_its_bytes_whatever_the_data_are_now",
+            "owner/parties/test_auxiliary_budget.py::test_a_name_is_bound_to_the_data_sets_that_paid_and_not_to_their_rows",
+        ),
+        "An exit code tells whether the data of a known request have changed.",
     ),
     Mutant(
         "least-close-statement",
@@ -105,8 +108,8 @@ MUTANTS = (
     Mutant(
         "second-data-set-not-asked",
         "owner/ledger/ledger.py",
-        "for name, stated, _ in debit.charges:",
-        "for name, stated, _ in debit.charges[:1]:",
+        "for charge in debit.charges:",
+        "for charge in debit.charges[:1]:",
         (
             "owner/parties/test_auxiliary_budget.py::test_every_crowd_pays_from_the_budget_of_the_rows",
             "owner/parties/test_auxiliary_budget.py::test_a_crowd_that_cannot_pay_costs_the_rows_nothing",
@@ -124,20 +127,14 @@ MUTANTS = (
         "Protected auxiliary rows are never charged.",
     ),
     Mutant(
-        "second-name-of-the-same-data",
-        "owner/ledger/ledger.py",
-        "            rules.check_elsewhere(elsewhere)\n",
-        "",
-        ("owner/ledger/test_ledger.py::test_the_same_data_under_a_second_name_are_refused",),
-        "The same secrets get a second budget under another name.",
-    ),
-    Mutant(
         "changed-data-not-noticed",
         "owner/ledger/ledger.py",
-        "rules.check_unchanged(dataset, changed=changed and not debit.data_changed)",
-        "rules.check_unchanged(dataset, changed=False)",
-        ("owner/ledger/test_ledger.py::test_other_data_under_the_same_name_are_refused",),
-        "Nobody says that a person with rows in several versions has several times the epsilon.",
+        "    if all(charge.fingerprints.get(c.dataset) == c.fingerprint for c in charges):\n",
+        "    if charges:\n",
+        (
+            "owner/ledger/test_ledger.py::test_a_known_name_returns_its_bytes_whatever_the_data_are_now",
+        ),
+        "Owners publish an old file for a new one.",
     ),
     Mutant(
         "burnt-charges-given-back",
@@ -265,7 +262,7 @@ MUTANTS = (
         "fingerprints-in-the-log",
         "owner/ledger/tables.py",
         '"opened": self.log_debit(dataset, request.name, spent, parameters),',
-        '"opened": self.log_debit(dataset, request.name, spent, parameters + request.hash),',
+        '"opened": self.log_debit(dataset, request.name, spent, parameters + request.fingerprint),',
         (
             "owner/ledger/test_audit_log.py::test_neighbouring_labels_leave_the_same_log_but_for_the_noise",
         ),
@@ -338,12 +335,10 @@ MUTANTS = (
     Mutant(
         "spelling-is-another-budget",
         "owner/fingerprint.py",
-        'spellings["labels-2"] = names = [canonical_class(value) for value in classes]',
-        'spellings["labels-2"] = names = [str(value) for value in classes]',
-        (
-            "owner/ledger/test_ledger_versions.py::test_the_spelling_of_classes_is_no_other_data_and_no_second_budget",
-        ),
-        "The same labels spelt 1.0 and 1 get two budgets.",
+        '[*map(canonical_class, classes), "\\0none"]',
+        '[*map(str, classes), "\\0none"]',
+        ("owner/test_fingerprint.py",),
+        "Owners are told that labels have changed where only their spelling has.",
     ),
     Mutant(
         "cells-in-any-order",

@@ -10,14 +10,9 @@ MUTANTS = (
         "drawn-before-the-debit",
         "owner/publish.py",
         """\
-    stored = ledger.debit(
-        dataset,
-        guarantees,
-        request,
-        others,
-        data_changed=payment.data_changed,
-        tell=payment.tell,
-    )
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
         return decode(stored)
     try:
@@ -25,14 +20,9 @@ MUTANTS = (
 """,
         """\
     release = _as_promised(draw(), stated)
-    stored = ledger.debit(
-        dataset,
-        guarantees,
-        request,
-        others,
-        data_changed=payment.data_changed,
-        tell=payment.tell,
-    )
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
         return decode(stored)
     try:
@@ -84,34 +74,39 @@ MUTANTS = (
     Mutant(
         "fingerprints-without-a-key",
         "owner/publish.py",
-        'return hmac.new(secret, purpose + b"\\0" + content, hashlib.sha256).hexdigest()',
-        'return hashlib.sha256(purpose + b"\\0" + content).hexdigest()',
+        'return hmac.new(secret, b"data\\0" + content, hashlib.sha256).hexdigest()',
+        'return hashlib.sha256(b"data\\0" + content).hexdigest()',
         (
             "owner/operator/test_mean_operator.py::test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them",
         ),
         "Whoever reads a ledger tries labels against the fingerprints in it.",
     ),
     Mutant(
-        "request-not-bound-to-its-data",
+        "request-named-by-its-data",
         "owner/publish.py",
-        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)',
-        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + cells)',
+        "payment.request or _name(parameters, [dataset, *(c.dataset for c in others)])",
+        "payment.request or _keyed(secret, identity.fingerprint)[:16]",
         (
-            "owner/ledger/test_ledger_versions.py::test_an_appended_row_needs_a_word_and_uses_the_same_budget",
-            "owner/ledger/test_ledger_versions.py::test_reordered_labels_under_one_name_are_a_version_too",
+            "owner/ledger/test_changed_data.py::test_a_flipped_label_gets_the_stored_bytes_and_costs_nothing",
+            "audit/test_histories.py::test_pairs_of_histories_differ_in_noise_alone",
         ),
-        "A release of other labels is answered with these bytes, and says that they are equal.",
+        "Whether bytes repeat, and what is charged, tells whether a label changed.",
     ),
     Mutant(
-        "request-not-bound-to-its-cells",
-        "owner/publish.py",
-        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)',
-        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first)',
-        (
-            "owner/responses/test_responses.py::test_changed_features_pay_anew_and_other_labels_are_other_people",
-            "owner/parties/test_auxiliary_budget.py::test_a_request_is_bound_to_the_rows_that_it_was_paid_for",
-        ),
-        "Changed features are answered with the bytes of the old ones, which tells who repeats.",
+        "records-not-counted-in-the-name",
+        "owner/moments/procedures.py",
+        '            "records": self.size,\n',
+        "",
+        ("owner/moments/test_moments.py::test_a_table_that_grew_is_another_request",),
+        "A table that grew gets last month's file.",
+    ),
+    Mutant(
+        "enrolment-not-in-the-name",
+        "owner/parties/procedures.py",
+        '            "enrolment": public.enrolled.digest(),\n',
+        "",
+        ("owner/parties/test_aggregate.py::test_a_budget_belongs_to_the_enrolled_parties",),
+        "A round of other parties gets the file of the former ones.",
     ),
     Mutant(
         "edges-drawn-while-identifying",
@@ -155,19 +150,9 @@ MUTANTS = (
         "    if classes is not None:\n        _note_case(classes)\n        check_declared",
         "    if classes is None:\n        _note_case(classes)\n        check_declared",
         (
-            "owner/ledger/test_ledger_versions.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
+            "owner/ledger/test_changed_data.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
         ),
         "Whether a label occurs is found out by naming it as a class.",
-    ),
-    Mutant(
-        "changed-data-not-stated",
-        "owner/publish.py",
-        "        if not self.data_changed:\n",
-        "        if self.data_changed or not self.data_changed:\n",
-        (
-            "owner/ledger/test_ledger_versions.py::test_the_guarantee_of_changed_data_says_what_a_person_with_several_rows_has",
-        ),
-        "Who has rows in several versions is not told that they lose several times as much.",
     ),
     Mutant(
         "rows-charged-as-parties",

@@ -122,7 +122,7 @@ def _counted(procedure: Any, exact: Any) -> tuple[bytes, bytes]:
         public.pop("rows")
     shared = json.dumps([public, exact.count, exact.public_rows, exact.outside], sort_keys=True)
     result = np.ascontiguousarray(exact.result()).tobytes()
-    private = repr(sorted(exact.fingerprint.items())).encode()
+    private = exact.fingerprint
     rows = exact.row_set(None).hash.encode()
     if ordered:
         return shared.encode(), private + result + rows

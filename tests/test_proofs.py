@@ -89,7 +89,6 @@ WHOLE = {
     "engines.sums": (),
     "owner.ledger.ledger": ("_by_label",),
     "owner.ledger.locks": ("_busy",),
-    "owner.ledger.migrations": (),
     "owner.ledger.postgres": (),
     "owner.ledger.postgres_sessions": ("_patience",),
     "owner.ledger.sqlite": (),

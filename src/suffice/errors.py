@@ -24,8 +24,7 @@
     │   ├── RequestConflictError                     one request name, two different requests
     │   ├── BurntRequestError                        charged, but its output was lost
     │   ├── PendingRequestError                      charged; its output is being computed
-    │   ├── LostEntriesError                         put back from a copy (owner/ledger/)
-    │   └── DataChangedError                         other data under the same name
+    │   └── LostEntriesError                         put back from a copy (owner/ledger/)
     ├── StorageError                  exit 6   507   the disk refused; no partial file
     ├── OptimisationError             exit 7   500   a solver stopped too early
     ├── EngineError                   exit 10  503   a cluster or its workers failed; try again
@@ -42,7 +41,6 @@ __all__ = [
     "BudgetError",
     "BurntRequestError",
     "CorruptFileError",
-    "DataChangedError",
     "EngineError",
     "ForeignAnswerError",
     "ForeignRowsError",
@@ -155,10 +153,6 @@ class BurntRequestError(LedgerError):
 
 class PendingRequestError(LedgerError):
     """The request was charged, and its output is still being computed."""
-
-
-class DataChangedError(LedgerError):
-    """The data differ from those that the ledger knows under this name."""
 
 
 class StorageError(SufficeError):

@@ -59,7 +59,7 @@ def test_a_charge_without_output_is_not_called_burnt(suffice, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     ledger = Ledger("l", {"d": Budget(2.0, 1e-5)})
     guarantee = Guarantee(Unit.LABEL, Gaussian(5.0), 1e-6)
-    ledger.debit("d", [guarantee], Request("r", "hash", "print", {"delta": 1e-6}))
+    ledger.debit("d", [guarantee], Request("r", {"delta": 1e-6}, "print"))
     ledger.abandon("d", "r")
     text = suffice("ledger", "history", "l")
     assert "charged, output lost" in text

@@ -102,6 +102,10 @@ class _Audit(JsonOutput, Overwriting):
         False, "Instead, compare everything but the noise in releases of data that differ in one"
         " secret.",
     )  # fmt: skip
+    histories: bool = data_option(
+        False, "With --public-part: compare histories of releases, grants and restarts, in which"
+        " data change.",
+    )  # fmt: skip
     epsilon: float | None = privacy_option(
         None, "Attack mechanisms at this epsilon, for example 0.5, without their broken copies."
     )
@@ -124,7 +128,8 @@ class _Audit(JsonOutput, Overwriting):
         if self.pairs is not None and self.pairs < 1:
             raise ParameterError("--pairs must be 1 or more.")
         if not self.public_part:
-            refuse_unused("without --public-part", {"--pairs": self.pairs})
+            unused = {"--pairs": self.pairs, "--histories": self.histories or None}
+            refuse_unused("without --public-part", unused)
             if bool(self.kinds) == self.everything:
                 raise ParameterError("Choose what to audit: kinds of release, or --all.")
             return
@@ -203,6 +208,7 @@ def _write_page(findings: Sequence[Any], output: Path, *, overwrite: bool) -> No
 
 def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
     from suffice.audit.public_part.checking import check_public_part
+    from suffice.audit.public_part.histories import check_histories
     from suffice.audit.public_part.releasing import Said
     from suffice.cli.running import recorded
 
@@ -210,7 +216,8 @@ def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
         return Said(*recorded(program, words))
 
     with steps("comparing releases") as show_step:
-        verdict = check_public_part(
+        check = check_histories if options.histories else check_public_part
+        verdict = check(
             options.kinds or (),
             pairs=options.pairs or _PAIRS,
             seed=options.seed,

@@ -57,7 +57,6 @@ def history_json(entries: Sequence[Any]) -> list[dict[str, Any]]:
             "number": entry.number,
             "dataset": entry.dataset,
             "request": entry.request,
-            "data_version": entry.version,
             "state": entry.state,
             "time": datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="seconds"),
             "charges": _events(entry.charges),
@@ -77,7 +76,6 @@ def history_table(title: str, entries: Sequence[Any]) -> None:
             str(entry.number),
             f"{datetime.fromtimestamp(entry.time, UTC):%Y-%m-%d %H:%M:%S}",
             entry.dataset,
-            str(entry.version),
             str(entry.parameters.get("kind", "")),
             _charged(entry),
             STATES.get(entry.state, entry.state),
@@ -85,7 +83,7 @@ def history_table(title: str, entries: Sequence[Any]) -> None:
         )
         for entry in entries
     ]
-    columns = ["#", "time (UTC)", "data set", "data version", "kind", "epsilon charged"]
+    columns = ["#", "time (UTC)", "data set", "kind", "epsilon charged"]
     show_table(title, [*columns, "state", "request"], rows)
 
 

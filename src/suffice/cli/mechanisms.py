@@ -54,7 +54,7 @@ class _MechanismGroup(HelpfulGroup):
 
 
 def _release_command(name: str) -> TyperCommand:
-    from suffice.owner.mechanism import mechanism_of
+    from suffice.owner.mechanism import make_release, mechanism_of
     from suffice.owner.publish import Payment
 
     mechanism = mechanism_of(name)
@@ -78,11 +78,12 @@ def _release_command(name: str) -> TyperCommand:
         )
         fields = _with_positive(fields, inputs, mechanism)
         reports: list[Any] = []
+        charges: list[Any] = []
         with owner_warnings(), progress("reading") as count_rows:
-            release = mechanism(**fields).release(
-                table, **source, **payment, report=reports.append, progress=count_rows
-            )
-        write_release(release, options, reports[0] if reports else None)
+            data = mechanism.source(table, **source, report=reports.append, progress=count_rows)
+            charged = Payment(**payment, report=charges.append)
+            release = make_release(mechanism(**fields), data, charged)
+        write_release(release, options, reports[0] if reports else None, *charges)
 
     return make_command(name, parts, run, help=release_help(mechanism))
 

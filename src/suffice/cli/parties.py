@@ -128,12 +128,13 @@ def _aggregate_command() -> TyperCommand:
         check_outputs(options.output, reads=files, force=options.force)
         payment = ledger_arguments(inputs.values["payment"], options)
         reports: list[Any] = []
+        charges: list[Any] = []
         source = inputs.fields("source", RoundSource)
         with owner_warnings(), progress("adding up contributions") as count_rows:
             round_ = RoundSource(files, **source, report=reports.append, progress=count_rows)
             ensemble = PrivateEnsemble(**inputs.values["mechanism"])
-            release = make_release(ensemble, round_, Payment(**payment))
-        write_release(release, options, reports[0])
+            release = make_release(ensemble, round_, Payment(**payment, report=charges.append))
+        write_release(release, options, reports[0], *charges)
 
     parts = {
         "sent": _Sent,

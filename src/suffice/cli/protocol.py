@@ -234,14 +234,8 @@ def _granted(options: _Grant, reading: Reading) -> tuple[Any, Any]:
             label=options.label,
             pipeline=None if earlier is None else load(earlier).pipeline,
             key=options.sign,
-            tell=_tell_owner,
             progress=count_rows,
         )
-
-
-def _tell_owner(note: str) -> None:
-    """Print what depends on labels where only the owner sees it; no file and no status does."""
-    say(f"suffice: for you only: {note}", error=True)
 
 
 COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {

@@ -41,8 +41,7 @@ def ledger_arguments(payment: Mapping[str, Any], options: ReleaseOptions) -> dic
             " --no-ledger."
         )
     if options.no_ledger:
-        fields = {"--dataset": "dataset", "--request": "request", "--data-changed": "data_changed"}
-        unused = {name: payment.get(field) or None for name, field in fields.items()}
+        unused = {f"--{name}": payment.get(name) for name in ("dataset", "request")}
         refuse_unused("with --no-ledger", unused)
     return {"ledger": None, **payment}
 
@@ -59,10 +58,13 @@ def with_ledger_classes(
     return dict(fields) if declared is None else {**fields, "classes": declared}
 
 
-def write_release(release: Any, options: ReleaseOptions, report: Any = None) -> None:
+def write_release(
+    release: Any, options: ReleaseOptions, report: Any = None, made: Any = None
+) -> None:
     """Sign a release if there is a key, save it, and print what it protects.
 
-    ``report`` is for the owner only; it goes to the terminal, and into the JSON.
+    ``report`` is for the owner only; it goes to the terminal, and into the JSON. ``made`` says when
+    the release was charged, if it was.
     """
     from suffice.release.signing import sign
 
@@ -76,7 +78,11 @@ def write_release(release: Any, options: ReleaseOptions, report: Any = None) -> 
     if options.json:
         guarantees = [guarantee.to_json() for guarantee in release.guarantees]
         counts = facts or {"rows": release.rows}
-        show_json({"written": str(options.output), **counts, "guarantees": guarantees})
+        charged = {}
+        if made is not None:
+            day = made.time.date().isoformat()
+            charged = {"repeated": made.repeated, "made": day}
+        show_json({"written": str(options.output), **charged, **counts, "guarantees": guarantees})
         return
     for line in () if report is None else report.lines:
         say(f"suffice: {line}", error=True)

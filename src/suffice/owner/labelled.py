@@ -4,6 +4,7 @@ A mechanism of labels brings a `LabelledPass` that keeps its statistic, and a `L
 knows its noise.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
+from suffice.strict_json import canonical
 from suffice.tables.batching import narrow_batches
 from suffice.tables.labels import Classes
 from suffice.tables.rowhash import RowDigest, RowLanes
@@ -61,7 +63,7 @@ class LabelStatistic(Protocol):
         """The hash that the public rows have in any order."""
 
     @property
-    def fingerprint(self) -> dict[str, bytes]:
+    def fingerprint(self) -> bytes:
         """What identifies the private labels."""
 
     @property
@@ -139,7 +141,7 @@ class LabelledPass(ABC):
         return self._rows.unordered()
 
     @property
-    def fingerprint(self) -> dict[str, bytes]:
+    def fingerprint(self) -> bytes:
         """What identifies the private labels; leaves under the ledger's key only."""
         return self._labels.result()
 
@@ -228,11 +230,16 @@ class LabelProcedure(Procedure[L], Generic[L]):
 
     def parameters(self, exact: L) -> Mapping[str, Any]:
         """Return the public description of the request."""
+        labelled = self.public.source.labelled
+        some = {}
+        if labelled is not None:
+            some["labelled"] = hashlib.sha256(canonical(labelled.to_json())).hexdigest()
         return {
             "kind": self.kind,
             **self.request,
             "classes": list(self.classes),
             "rows": exact.row_set(None).hash,
+            **some,
             "pipeline": self.public.rows.pipeline.digest(),
         }
 

@@ -142,11 +142,15 @@ class Procedure(ABC, Generic[E]):
 
     @abstractmethod
     def parameters(self, exact: E) -> Mapping[str, Any]:
-        """Return the public description of the request, by which a ledger recognises it."""
+        """Return the public description of the request, by which a ledger recognises it.
+
+        It holds what is public about the size of the data: the hash of public rows, the number of
+        private records, the enrolled parties. So a table that grew is another request.
+        """
 
     @abstractmethod
     def identity(self, exact: E, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return what identifies the private data, for the ledger alone."""
+        """Return what identifies the private data, for notes to the owner alone."""
 
     @abstractmethod
     def draw(self, exact: E, guarantees: tuple[Guarantee, ...]) -> Release:
@@ -184,7 +188,6 @@ class Mechanism(ABC, Generic[P]):
         ledger: Ledger | None,
         dataset: str | None = None,
         request: str | None = None,
-        data_changed: bool = False,
         unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
         **inputs: Any,
@@ -203,9 +206,8 @@ class Mechanism(ABC, Generic[P]):
         dataset : str, optional
             Name of the data set in the ledger.
         request : str, optional
-            Name of the request. The same name returns the same release at no charge.
-        data_changed : bool
-            The data of this name were changed since earlier releases; they use the same budget.
+            Name of the request. The same name returns the same release at no charge, whatever the
+            data are now. Default: a hash of the public parameters.
         unprotected : bool
             Release it even if it is not differentially private.
         progress : callable, optional
@@ -226,7 +228,7 @@ class Mechanism(ABC, Generic[P]):
             If the table cannot be used.
         """
         source = self.source(data, *sources, progress=progress, **inputs)
-        payment = Payment(ledger, dataset, request, data_changed, unprotected)
+        payment = Payment(ledger, dataset, request, unprotected)
         return make_release(self, source, payment)
 
     def check_payment(self, source: Any, payment: Payment) -> None:
@@ -306,8 +308,10 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     except StrangeLabelsError:  # of one batch
         raise counted(public.parts(), source) from None
     procedure.check(exact)
-    _tell_owner(procedure.report(exact), source, payment)
-    guarantees = payment.stated(procedure.guarantees(exact))
+    report = procedure.report(exact)
+    if report is not None and source.report is not None:
+        source.report(report)
+    guarantees = procedure.guarantees(exact)
 
     def draw() -> Release:
         if not draws_while_reading:
@@ -340,16 +344,6 @@ def _note_case(classes: Classes) -> None:
     alike = [str(name) for name in classes if names.count(str(name).casefold()) > 1]
     if alike:
         note(f"These classes differ only in upper and lower case: {listed(alike)}.")
-
-
-def _tell_owner(report: OwnerReport | None, source: Source, payment: Payment) -> None:
-    if report is None:
-        return
-    if source.report is not None:
-        source.report(report)
-    if payment.tell is not None:
-        for line in report.lines:
-            payment.tell(line)
 
 
 # Every mechanism by its name in commands, and where it lives: nothing is imported until it is used.

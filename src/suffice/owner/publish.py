@@ -3,26 +3,28 @@
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.options import budget_option, ledger_file, privacy_option
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.scaling import as_scaled, stated_trouble
-from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
+from suffice.privacy.guarantee import Guarantee, Protection, Scope
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.strict_json import canonical
 
-__all__ = ["Payment", "PrivateIdentity", "publish"]
+__all__ = ["Made", "Payment", "PrivateIdentity", "publish"]
 
-_VERSIONS = Assumption(
-    "the data of this name may have been changed between releases: a person with k rows, over all"
-    " versions of them together, has k times the epsilon, and (e^(k epsilon) - 1)/(e^epsilon - 1)"
-    " times the delta",
-    "declared by the owner",
-)
+
+@dataclass(frozen=True)
+class Made:
+    """When the charge of a release was made, and whether that was an earlier call: public facts."""
+
+    time: datetime
+    repeated: bool
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,10 @@ class Payment:
         Name of the data set in the ledger.
     request : str, optional
         Name of the request. The same name gets the same bytes.
-    data_changed : bool
-        The data under this name are no longer those of earlier releases.
     unprotected : bool
         The release may be made even if it is not differentially private.
-    tell : callable, optional
-        With it no answer depends on the data: it is called with what would have been an error
-        (`Ledger.debit`).
+    report : callable, optional
+        Called with when the release was made, if it is charged to a ledger.
     """
 
     ledger: Ledger | None = budget_option(
@@ -60,41 +59,27 @@ class Payment:
         "Name of this request. The same name returns the same file at no charge. A new name"
         " draws new noise and is charged.",
     )
-    data_changed: bool = budget_option(
-        False,  # noqa: FBT003  # a default
-        "The data of this name were changed since earlier releases; they use the same budget.",
-    )
     unprotected: bool = privacy_option(
         False,  # noqa: FBT003  # a default
         "Publish even if the release is not differentially private, or protects a column only"
         " when it is read alone.",
     )
-    tell: Callable[[str], None] | None = None
-
-    def stated(self, guarantees: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
-        """Return the guarantees with what must be said of data that were changed, if they were."""
-        if not self.data_changed:
-            return tuple(guarantees)
-        return tuple(replace(g, assumptions=(*g.assumptions, _VERSIONS)) for g in guarantees)
+    report: Callable[[Made], None] | None = None
 
 
 @dataclass(frozen=True)
 class PrivateIdentity:
-    """What identifies private data; it is stored under the ledger's own key only.
+    """What identifies private data. Nothing but notes for the owner depends on it.
 
     Parameters
     ----------
-    fingerprint : mapping
-        By algorithm: whose budget it is. The request is bound to the first.
-    content : bytes
-        What identifies private cells beyond that. The request is bound to them; the budget is not,
-        since other cells of the same people share it.
+    fingerprint : bytes
+        A digest of all private cells that the release reads. It is stored under the ledger's key.
     also : sequence of DatasetCharge
         Further data sets that the same release is about, charged together.
     """
 
-    fingerprint: Mapping[str, bytes] = field(default_factory=dict)
-    content: bytes = b""
+    fingerprint: bytes = b""
     also: Sequence[DatasetCharge] = ()
 
 
@@ -117,10 +102,11 @@ def publish(
     payment : Payment
         The ledger, the data set and the name of the request.
     parameters : mapping
-        The public description of the request. Without a request name they name it, so that the
-        same request twice gives the same bytes and is charged once.
+        The public description of the request, with all that is public about the size of the data.
+        Without a request name they name it, so that the same request twice gives the same bytes
+        and is charged once, whatever the data are now.
     identity : PrivateIdentity
-        What identifies the private data.
+        What identifies the private data, for notes, and the other data sets that are charged.
 
     Returns
     -------
@@ -136,16 +122,16 @@ def publish(
         raise ParameterError(
             "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
         )
-    others = [_hidden(ledger.secret(), charge) for charge in identity.also]
-    request = _request(ledger.secret(), payment, parameters, identity, others)
-    stored = ledger.debit(
-        dataset,
-        guarantees,
-        request,
-        others,
-        data_changed=payment.data_changed,
-        tell=payment.tell,
+    secret = ledger.secret()
+    others = [_hidden(secret, charge) for charge in identity.also]
+    request = Request(
+        payment.request or _name(parameters, [dataset, *(c.dataset for c in others)]),
+        parameters,
+        _keyed(secret, identity.fingerprint),
     )
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
         return decode(stored)
     try:
@@ -172,20 +158,10 @@ def _check_stated(
         )
 
 
-def _request(
-    secret: bytes,
-    payment: Payment,
-    parameters: Mapping[str, Any],
-    identity: PrivateIdentity,
-    others: Sequence[DatasetCharge],
-) -> Request:
-    """Return the request, bound to its parameters and to the data that it is about."""
-    prints = identity.fingerprint
-    data = {algorithm: _keyed(secret, b"data", value) for algorithm, value in prints.items()}
-    first = next(iter(data.values())).encode()  # as requests were bound from the beginning
-    cells = b"".join(canonical([c.dataset, c.fingerprint]) for c in others) + identity.content
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)
-    return Request(payment.request or bound[:16], bound, data, parameters)
+def _name(parameters: Mapping[str, Any], datasets: Sequence[str]) -> str:
+    """Return the name of a request that has none: a hash of public parameters and data sets."""
+    described = canonical({"parameters": dict(parameters), "datasets": list(datasets)})
+    return hashlib.sha256(described).hexdigest()[:16]
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
@@ -212,8 +188,8 @@ def _shortfall(guarantees: Sequence[Guarantee]) -> str:
 
 def _hidden(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
     """Return a charge whose fingerprint is hidden under the ledger's key."""
-    return replace(charge, fingerprint=_keyed(secret, b"data", charge.fingerprint.encode()))
+    return replace(charge, fingerprint=_keyed(secret, charge.fingerprint.encode()))
 
 
-def _keyed(secret: bytes, purpose: bytes, content: bytes) -> str:
-    return hmac.new(secret, purpose + b"\0" + content, hashlib.sha256).hexdigest()
+def _keyed(secret: bytes, content: bytes) -> str:
+    return hmac.new(secret, b"data\0" + content, hashlib.sha256).hexdigest()

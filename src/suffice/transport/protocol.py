@@ -126,14 +126,14 @@ def grant(
     label: str | None = None,
     pipeline: Pipeline | None = None,
     key: str | Path | None = None,
-    tell: Callable[[str], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Answer, Release | None]:
     """Protects each label: answers a proposal, with a release only if policy and ledger allow it.
 
     The decision depends on the proposal, the policy, the ledger's balance and the hash of the
     public rows. It never depends on a label: labels are read after the decision, for the release,
-    and no label can prevent it. The ledger is charged only if the proposal is granted. The same
+    and no label can prevent it. Notes (`suffice.notes`) tell the owner alone what depends on
+    labels. The ledger is charged only if the proposal is granted. The same
     proposal gets the same file again at no charge, even if the policy has changed.
 
     Parameters
@@ -155,9 +155,6 @@ def grant(
         from private rows or from an unknown source.
     key
         A private key that signs the release.
-    tell
-        Gets sentences for the owner only, such as how many labels are not in the class list. Such
-        labels count as none.
     progress
         Called with the number of rows done.
 
@@ -185,7 +182,6 @@ def grant(
         release = _operator(proposal, pipeline).release_whatever_labels(
             X,
             y,
-            tell=tell or (lambda _: None),
             ledger=ledger,
             dataset=dataset,
             label=label,

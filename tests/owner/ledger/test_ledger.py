@@ -12,7 +12,6 @@ import pytest
 from suffice.errors import (
     BudgetError,
     BurntRequestError,
-    DataChangedError,
     LedgerError,
     ParameterError,
     PrivacyError,
@@ -20,6 +19,7 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
+from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.accounting import Composed
 from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
@@ -30,8 +30,8 @@ def promise(epsilon: float = 0.5, unit: Unit = Unit.LABEL) -> Guarantee:
     return Guarantee(unit=unit, event=Laplace(epsilon))
 
 
-def ask(name: str, content: str = "", data: str = "data") -> Request:
-    return Request(name, f"hash of {name}{content}", data, {"kind": "test"})
+def ask(name: str, kind: str = "test", data: str = "data") -> Request:
+    return Request(name, {"kind": kind}, data)
 
 
 @pytest.fixture
@@ -104,18 +104,34 @@ def test_a_request_in_progress_is_shown_as_pending(ledger):
     assert entry.charges == ((Unit.LABEL, Laplace(0.5)),)
 
 
-def test_other_data_under_the_same_name_are_refused(ledger):
+def test_changed_data_are_charged_to_the_same_budget_without_a_question(ledger):
     pay(ledger, "a")
-    with pytest.raises(DataChangedError, match="must never have two"):
-        ledger.debit("d", [promise()], ask("b", data="other data"))
+    assert ledger.debit("d", [promise()], ask("b", data="other data")) is None
+    assert ledger.balances()[0].debits == 2
+
+
+def test_a_known_name_returns_its_bytes_whatever_the_data_are_now(ledger):
+    pay(ledger, "a")
+    ledger.finish("d", "a", b"x")
+    day = f"{ledger.made('d', 'a'):%Y-%m-%d}"
+    for data, told in (("data", "The file is the same"), ("other data", "have changed since")):
+        with collected_notes() as notes:
+            assert ledger.debit("d", [promise()], ask("a", data=data)) == b"x"
+        (line,) = notes
+        assert day in line
+        assert told in line
+    assert "--request NAME" in line
     assert ledger.balances()[0].debits == 1
 
 
-def test_the_same_data_under_a_second_name_are_refused(place):
+def test_the_same_data_under_a_second_name_are_charged_and_their_owner_is_told(place):
     ledger = Ledger(place("l"), {"d": Budget(1.0), "e": Budget(1.0)})
     pay(ledger, "a")
-    with pytest.raises(DataChangedError, match="under the name 'd'"):
-        pay(ledger, "a", dataset="e")
+    with collected_notes() as notes:
+        assert pay(ledger, "a", dataset="e") is None
+        assert ledger.debit("e", [promise()], ask("b", data="other data")) is None
+    (line,) = notes
+    assert "also have a budget under the name 'd'" in line
 
 
 def test_several_statements_about_one_unit_are_all_charged(place):
@@ -128,19 +144,6 @@ def test_several_statements_about_one_unit_are_all_charged(place):
     with pytest.raises(BudgetError):  # either of them alone would still fit
         pay(ledger, "c", first, first)
     pay(ledger, "d", first)
-
-
-def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(place):
-    """A record's cells are secrets too: with other labels they are no other people."""
-    ledger = Ledger(place("l"), {"d": Budget(1.0), "e": Budget(1.0)})
-
-    def request_for(labels: str, cells: str) -> Request:
-        return Request("a", f"hash of {labels}", {"labels-2": labels, "cells-1 x": cells}, {})
-
-    ledger.debit("d", [promise()], request_for("first", "cells"))
-    with pytest.raises(DataChangedError, match="under the name 'd'"):
-        ledger.debit("e", [promise()], request_for("second", "cells"))
-    assert ledger.debit("e", [promise()], request_for("second", "other cells")) is None
 
 
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(place):
@@ -170,7 +173,9 @@ def test_a_refused_request_leaves_no_trace(place):
     with pytest.raises(BudgetError):
         pay(ledger, "a")
     assert ledger.history() == []
-    ledger.debit("d", [promise(0.1)], ask("b", data="other data"))  # no fingerprint was kept
+    with collected_notes() as notes:
+        ledger.debit("d", [promise(0.1)], ask("a", data="other data"))
+    assert notes == []
 
 
 def test_a_record_debit_charges_labels_and_attributes_too(place):
@@ -297,7 +302,7 @@ def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(file_ledger):
 
     file_ledger._store._connection = full
     with pytest.raises(StorageError, match="full"):
-        file_ledger.debit("d", [promise()], Request("a", "h" * 10_000, "data", {}))
+        file_ledger.debit("d", [promise()], Request("a", {"h": "h" * 10_000}, "data"))
     file_ledger._store._connection = original
     assert file_ledger.history() == []
     assert pay(file_ledger, "a") is None

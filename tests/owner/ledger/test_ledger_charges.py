@@ -41,7 +41,7 @@ def two(path: str) -> Ledger:
 
 
 def ask(ledger: Ledger, crowd: int, name: str, rows: tuple = (ROWS,), data: str = "") -> object:
-    request = Request(name, f"hash {name}", data or f"parties {crowd}", {})
+    request = Request(name, {}, data or f"parties {crowd}")
     also = [DatasetCharge("rows", rows, "the rows")]
     return ledger.debit(f"crowd {crowd}", [OWN], request, also)
 

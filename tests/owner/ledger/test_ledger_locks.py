@@ -25,7 +25,7 @@ CONTEXT.set_forkserver_preload(PRELOADED)
 
 
 def ask(name: str) -> Request:
-    return Request(name, f"hash {name}", "data", {})
+    return Request(name, {}, "data")
 
 
 @pytest.fixture

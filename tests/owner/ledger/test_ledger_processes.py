@@ -34,7 +34,7 @@ def spend(path: str, name: str, out: str, doom: str, start) -> None:
         shoot_after(random.random() * 0.3)
     ledger = Ledger(path)
     try:
-        stored = ledger.debit("d", [GUARANTEE], Request(name, f"hash {name}", "data", {}))
+        stored = ledger.debit("d", [GUARANTEE], Request(name, {}, "data"))
     except (PrivacyError, BurntRequestError):
         if doom:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -90,7 +90,7 @@ def check(ledger: Ledger, folder: Path, budget: float) -> dict[str, int]:
     released = {entry.request for entry in history if entry.state == "released"}
     assert set(answers) <= released
     for name in released:  # whoever asks again gets what was handed out
-        again = ledger.debit("d", [GUARANTEE], Request(name, f"hash {name}", "data", {}))
+        again = ledger.debit("d", [GUARANTEE], Request(name, {}, "data"))
         assert answers.get(name, {again}) == {again}
     burnt = sum(entry.state == "burnt" for entry in history)
     return {"debits": len(history), "burnt": burnt}
@@ -112,7 +112,7 @@ def test_two_hundred_spenders_with_a_third_killed(place, tmp_path):
 
 
 def burn(path: str) -> None:
-    Ledger(path).debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))
+    Ledger(path).debit("d", [GUARANTEE], Request("a", {}, "data"))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -127,12 +127,12 @@ def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(place):
     assert [entry.state for entry in ledger.history()] == ["burnt"]
     assert ledger.balances()[0].spent == COST
     with pytest.raises(BurntRequestError):
-        ledger.debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))
+        ledger.debit("d", [GUARANTEE], Request("a", {}, "data"))
 
 
 def test_a_slow_draw_is_not_taken_for_a_lost_one(place, monkeypatch):
     monkeypatch.setattr("suffice.owner.ledger.ledger._PENDING_SECONDS", 0.1)
-    ledger, request = Ledger(place("ledger"), {"d": Budget(1.0)}), Request("a", "h", "data", {})
+    ledger, request = Ledger(place("ledger"), {"d": Budget(1.0)}), Request("a", {}, "data")
     assert ledger.debit("d", [GUARANTEE], request) is None
     with pytest.raises(PendingRequestError, match="Try again later, under the same name"):
         ledger.debit("d", [GUARANTEE], request)

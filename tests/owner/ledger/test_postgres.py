@@ -37,7 +37,7 @@ NUMBERS = itertools.count()
 
 
 def ask(name: str) -> Request:
-    return Request(name, f"hash {name}", "data", {})
+    return Request(name, {}, "data")
 
 
 @pytest.fixture
@@ -344,7 +344,7 @@ def test_other_tables_are_not_written_among(postgres_url):
 def test_a_ledger_of_another_version_is_refused_even_while_it_is_open(address):
     ledger, schema = Ledger(address), address.partition("#")[2]
     with postgres_connection(address) as db:
-        db.execute(f"UPDATE {schema}.version SET number = 4")
+        db.execute(f"UPDATE {schema}.version SET number = 5")
     for use in (lambda: Ledger(address), lambda: ledger.debit("d", PROMISE, ask("a"))):
         with pytest.raises(LedgerError, match="version 4"):
             use()

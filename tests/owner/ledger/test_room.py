@@ -27,7 +27,7 @@ def pure(epsilon: float, unit: Unit = Unit.LABEL) -> Guarantee:
 
 def charge(ledger: Ledger, *guarantees: Guarantee, dataset: str = "d") -> None:
     name = f"request {len(ledger.history())}"
-    request = Request(name, f"hash of {name}", "data", {"delta": guarantees[0].delta})
+    request = Request(name, {"delta": guarantees[0].delta}, "data")
     ledger.debit(dataset, guarantees, request)
 
 

@@ -1,9 +1,6 @@
 """Tokens in a ledger: stored as hashes, good until they end or are revoked, and in the log."""
 
 import re
-import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -110,24 +107,6 @@ def test_an_altered_token_is_noticed(ledger, statement):
         records.db.execute(statement)
     with pytest.raises(LedgerError, match="a token"):
         ledger.verify()
-
-
-@pytest.mark.parametrize("version", ["version1", "ledger2"])
-def test_a_ledger_of_an_older_version_gets_the_tables_of_a_service(tmp_path, version):
-    Ledger(tmp_path / "new", {"d": Budget(1.0)})
-    old = shutil.copy(FIXTURES / version / "clinic.ledger", tmp_path / "old")
-    ledger = Ledger(old)
-    names = ("tokens", "sessions", "proposals", "senders", "turns", "open_proposals")
-    assert definitions(old, names) == definitions(tmp_path / "new", names)
-    identity, _ = add(ledger)
-    revoke(ledger, identity)
-    assert [entry.kind for entry in ledger.verify()][-2:] == ["minted", "revoked"]
-
-
-def definitions(path, names: tuple[str, ...]) -> list[str]:
-    with closing(sqlite3.connect(path)) as db:
-        query = "SELECT sql FROM sqlite_master WHERE name = ?"
-        return [db.execute(query, (name,)).fetchone()[0] for name in names]
 
 
 def test_a_token_of_a_role_that_this_version_does_not_know_is_no_traceback(ledger):

@@ -202,6 +202,17 @@ def test_the_ledger_charges_records_and_repeats_a_request(tmp_path):
     assert len(ledger.history()) == 1
 
 
+def test_a_table_that_grew_is_another_request(tmp_path):
+    X, y = data()
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(9.0, 1e-5)}})
+    mechanism = Moments(**ASKED)
+    first = mechanism.release(X[1:], y[1:], ledger=ledger, dataset="d")
+    changed = X[1:] * 0.5
+    assert mechanism.release(changed, y[1:], ledger=ledger, dataset="d") == first
+    assert mechanism.release(X, y, ledger=ledger, dataset="d").rows == len(X)
+    assert len(ledger.history()) == 2
+
+
 def test_what_is_asked_wrongly_is_refused():
     X, y = data()
     with pytest.raises(ParameterError, match="delta"):

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from builders import assert_noise, auxiliary_rows, contributions, random_shares
-from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
+from suffice.errors import BudgetError, ParameterError, UnitError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.shaping import Shape
@@ -255,15 +255,15 @@ def test_a_budget_belongs_to_the_enrolled_parties(tmp_path):
     first = ensemble.aggregate(contributions(3, AUX), AUX, **paid).release
     assert ensemble.aggregate(contributions(3, AUX)[::-1], AUX, **paid).release == first
     assert ledger.balances()[0].debits == 1
-    second = ensemble.aggregate(
-        contributions(4, AUX), AUX, **paid
-    ).release  # a late party: paid anew
-    assert second != first
+    late = contributions(4, AUX)  # what a party sent decides nothing
+    assert ensemble.aggregate(late, AUX, **paid).release == first
+    assert ensemble.aggregate(late, AUX, **paid, request="april").release != first
     assert ledger.balances()[0].debits == 2
     with pytest.raises(BudgetError):
         PrivateEnsemble(1.5, 1e-5, classes=THREE).aggregate(contributions(2, AUX), AUX, **paid)
-    with pytest.raises(DataChangedError):
-        ensemble.aggregate(contributions(3, AUX), AUX, **{**paid, "enrolled": 6})
+    for others in (6, [f"p{k}" for k in range(5)]):
+        with pytest.raises(BudgetError):  # another enrolment is another request
+            ensemble.aggregate(contributions(3, AUX), AUX, **{**paid, "enrolled": others})
     assert ledger.history()[0].parameters["enrolled"] == 5
 
 

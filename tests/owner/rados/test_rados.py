@@ -16,7 +16,6 @@ from seeds import seeded
 from suffice.engines.rados import default_count
 from suffice.errors import (
     BudgetError,
-    DataChangedError,
     ParameterError,
     TableError,
     UnprotectedError,
@@ -292,16 +291,14 @@ LABEL = {"epsilon": 1.0, "unit": "label"}
 RECORD = {"epsilon": 1.0, "delta": 1e-6, "unit": "record"}
 
 
-def of_table(
-    data=None, *, unprotected=False, ledger=None, dataset=None, data_changed=False, **options
-):
+def of_table(data=None, *, unprotected=False, ledger=None, dataset=None, request=None, **options):
     return Rados(**{**DECLARED, **options}).release(
         table() if data is None else data,
         label="sick",
         ledger=ledger,
         dataset=dataset,
         unprotected=unprotected,
-        data_changed=data_changed,
+        request=request,
     )
 
 
@@ -451,13 +448,13 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
     assert 0.5 < balance.spent <= 1.0
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", **{**RECORD, "count": 16})
-    with pytest.raises(DataChangedError):
-        of_table(table(1), ledger=ledger, dataset="d", **RECORD)
     aged = table().set_column(0, "age", pa.array(np.zeros(300)))
-    with pytest.raises(DataChangedError):  # records are what is protected: these are others
-        of_table(aged, ledger=ledger, dataset="d", **RECORD)
-    with pytest.raises(BudgetError):  # changed cells of the same people pay anew
-        of_table(aged, ledger=ledger, dataset="d", data_changed=True, **RECORD)
+    for other in (table(1), aged):
+        assert encode(of_table(other, ledger=ledger, dataset="d", **RECORD)) == encode(first)
+        with pytest.raises(BudgetError):
+            of_table(other, ledger=ledger, dataset="d", request="today", **RECORD)
+    with pytest.raises(BudgetError):  # the number of records is public: another request
+        of_table(table().slice(1), ledger=ledger, dataset="d", **RECORD)
 
 
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import pytest
 from served import make_clinic
 
 from suffice.errors import (
-    DataChangedError,
     LedgerError,
     PendingRequestError,
     RequestConflictError,
@@ -34,10 +33,9 @@ def settled(clinic, monkeypatch, error: Exception) -> jobs.Outcome:
 
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError("label 7"), MemoryError(), UnitError("x"), RequestConflictError("x"),
-     DataChangedError("label 7")],
+    [RuntimeError("label 7"), MemoryError(), UnitError("x"), RequestConflictError("x")],
     ids=lambda error: type(error).__name__,
-)  # fmt: skip
+)
 def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
     outcome = settled(clinic, monkeypatch, error)
     answer = Answer.load(outcome.answer)

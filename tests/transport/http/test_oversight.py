@@ -28,7 +28,7 @@ from suffice.transport.remote import Remote
 def burn(clinic, dataset: str, proposal) -> None:
     """Charge a proposal, and lose its output."""
     ledger, guarantee = clinic.ledger, Guarantee("label", Pure(0.1))
-    request = Request(proposal.request, "hash", "contents", {"kind": "mean-operator"})
+    request = Request(proposal.request, {"kind": "mean-operator"}, "contents")
     assert ledger.debit(dataset, [guarantee], request) is None
     ledger.abandon(dataset, request.name)
 

@@ -20,7 +20,15 @@ from suffice.audit.public_part.shown import Shown, frozen_cells
 from suffice.errors import SufficeError, UnprotectedError
 from suffice.tables import batching, csv_files
 
-__all__ = ["Difference", "Pair", "Verdict", "check_pair", "check_public_part"]
+__all__ = [
+    "Difference",
+    "Pair",
+    "Verdict",
+    "check_pair",
+    "check_public_part",
+    "differing",
+    "pair_of",
+]
 
 _BATCHES = (61, 128, 500, 1 << 16)  # rows of a batch: several of them, or one
 _BLOCKS = (1 << 14, 1 << 15, 1 << 20)  # bytes of CSV that are parsed at once
@@ -139,7 +147,7 @@ def check_public_part(
     exercises = exercised_mechanisms(mechanisms)
     differences: list[Difference] = []
     for number in range(pairs):
-        pair = _pair(number, seed, exercises)
+        pair = pair_of(number, seed, exercises)
         if progress is not None:
             progress(number, pairs, str(pair.exercised))
         differences += [Difference(pair, where) for where in check_pair(pair, command)]
@@ -148,7 +156,7 @@ def check_public_part(
     return Verdict(pairs, tuple(differences))
 
 
-def _pair(number: int, seed: int, exercises: Sequence[ExercisedMechanism]) -> Pair:
+def pair_of(number: int, seed: int, exercises: Sequence[ExercisedMechanism]) -> Pair:
     """Return the pair of this number: exercises take turns, and so do the forms of each."""
     exercised = exercises[number % len(exercises)]
     forms = [form for form in FORMS.values() if form.name not in exercised.exercise.without]
@@ -177,7 +185,8 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     first, second = (
         _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
     )
-    yield from _differing(first, second, refused=exercise.refused)
+    yield from differing(first, second)
+    yield from _badly_answered(first, refused=exercise.refused)
     if draws_often and "refused" not in first and not exercise.refused:
         yield from _frozen(pair, data, block)
 
@@ -214,10 +223,14 @@ def _cut(batch: int, block: int) -> Iterator[None]:
         batching.BATCH_ROWS, csv_files.BLOCKS = usual_batch, usual_blocks
 
 
-def _differing(first: Shown, second: Shown, *, refused: bool) -> Iterator[str]:
+def differing(first: Shown, second: Shown) -> Iterator[str]:
+    """Yield where two sides show something else."""
     for where in dict.fromkeys([*first, *second]):
         if first.get(where) != second.get(where):
             yield where
+
+
+def _badly_answered(first: Shown, *, refused: bool) -> Iterator[str]:
     answer = first.get("refused", b"").decode()
     if refused and not answer:
         yield "the release was made, and should have been refused"

@@ -21,13 +21,24 @@ from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.artifact import Release
 from suffice.release.codec import load
 
-__all__ = ["Command", "Said", "by_command", "in_process", "repeated_draws"]
+__all__ = [
+    "BUDGET",
+    "DATASET",
+    "TIME",
+    "Command",
+    "ReleaseRequest",
+    "Said",
+    "by_command",
+    "charged_unit",
+    "in_process",
+    "repeated_draws",
+]
 
-_DATASET, _OUTPUT = "people", Path("out.suffice")
+DATASET, _OUTPUT = "people", Path("out.suffice")
 _LEDGER, _POOR = Path("ledger"), Path("poor")  # one that pays, and one that refuses
 _DRAWS = 100  # a fair answer of .75 is the same in all of them once in 10^12
-_BUDGET = Budget(1e4, 1e-3)  # more than any exercise costs
-_TIME = re.compile(r'"time": [^,\n]*')  # of a charge
+BUDGET = Budget(1e4, 1e-3)  # more than any exercise costs
+TIME = re.compile(r'"(?:time|made)": [^,\n]*')  # of a charge
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ Command = Callable[[Sequence[str]], Said]
 
 
 @dataclass(frozen=True)
-class _Request:
+class ReleaseRequest:
     """A mechanism, and the inputs of its release."""
 
     mechanism: Mechanism[Any]
@@ -51,7 +62,7 @@ class _Request:
     inputs: Mapping[str, Any]
 
     @classmethod
-    def of(cls, exercised: ExercisedMechanism, handed: Handed) -> "_Request":
+    def of(cls, exercised: ExercisedMechanism, handed: Handed) -> "ReleaseRequest":
         """Return what an owner asks for with this data set."""
         kind, exercise = mechanism_of(exercised.mechanism), exercised.exercise
         options = {name: _for_form(value, handed) for name, value in exercise.options.items()}
@@ -62,6 +73,14 @@ class _Request:
         columns = [name for name in exercise.columns if handed.has(name)]
         inputs |= {"features": columns} if columns else {}
         return cls(kind(**options), options, inputs)
+
+    def words(self, handed: Handed) -> list[str]:
+        """Return the command line that asks for it, without a ledger and an output."""
+        words = ["release", self.mechanism.name, str(handed.data)]
+        dialect = handed.dialect_for(self.mechanism.source)
+        words += [f"--{name}={value}" for name, value in dialect.items()]
+        words += _words(self.mechanism, self.options)
+        return words + _words(self.mechanism.source, self.inputs)
 
 
 def _for_form(value: Any, handed: Handed) -> Any:
@@ -76,19 +95,19 @@ def _for_form(value: Any, handed: Handed) -> Any:
 def in_process(exercised: ExercisedMechanism, handed: Handed) -> Shown:
     """Return what others see of a release that a program asks for, paid from a new ledger."""
     budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
-        _DATASET: {_unit(exercised): _BUDGET},
-        AUXILIARY_DATASET: {Unit.RECORD: _BUDGET},
+        DATASET: {charged_unit(exercised): BUDGET},
+        AUXILIARY_DATASET: {Unit.RECORD: BUDGET},
     }
     ledger = Ledger(_LEDGER, budgets)
     try:
         with collected_notes():  # of what is set up for several pairs
-            request = _Request.of(exercised, handed)
+            request = ReleaseRequest.of(exercised, handed)
         with collected_notes() as notes:
             release = request.mechanism.release(
                 handed.table_for(request.mechanism.source),
                 **request.inputs,
                 ledger=ledger,
-                dataset=_DATASET,
+                dataset=DATASET,
                 request="first",
             )
     except SufficeError as error:
@@ -101,15 +120,15 @@ def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
     """Return the route through the program: what it wrote and said, and a refusal of it."""
 
     def release(exercised: ExercisedMechanism, handed: Handed) -> Shown:
-        request = _Request.of(exercised, handed)
-        words = ["release", exercised.mechanism, str(handed.data)]
-        dialect = handed.dialect_for(request.mechanism.source)
-        words += [f"--{name}={value}" for name, value in dialect.items()]
-        words += _words(request.mechanism, request.options)
-        words += _words(request.mechanism.source, request.inputs)
+        request = ReleaseRequest.of(exercised, handed)
+        words = request.words(handed)
         commands = {
-            "ledger init": ["ledger", "init", *_opened(_LEDGER, _unit(exercised), _BUDGET)],
-            "second ledger": ["ledger", "init", *_opened(_POOR, _unit(exercised), Budget(1e-6))],
+            "ledger init": ["ledger", "init", *_opened(_LEDGER, charged_unit(exercised), BUDGET)],
+            "second ledger": [
+                "ledger",
+                "init",
+                *_opened(_POOR, charged_unit(exercised), Budget(1e-6)),
+            ],
             "release": [*words, *_charged_to(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
             "release in JSON": [*words, "--no-ledger", "--json", "-o", "again.suffice"],
             "refusal": [*words, *_charged_to(_POOR), "-o", "never.suffice"],
@@ -120,7 +139,7 @@ def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
         for name, line in commands.items():
             said = run(line)
             for part in ("code", "out", "err"):
-                text = _TIME.sub("(time)", str(getattr(said, part)))
+                text = TIME.sub("(time)", str(getattr(said, part)))
                 shown[f"{part} of {name}"] = text.encode()
             if name == "release" and said.code:
                 shown["refused"] = said.err.encode()
@@ -130,20 +149,20 @@ def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
     return release
 
 
-def _unit(exercised: ExercisedMechanism) -> Unit:
+def charged_unit(exercised: ExercisedMechanism) -> Unit:
     """Return the unit whose budget pays: that which differs, or the party of an auxiliary row."""
     changed = exercised.exercise.changed
     return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
 
 
 def _charged_to(ledger: Path) -> list[str]:
-    return [f"--ledger={ledger}", f"--dataset={_DATASET}"]
+    return [f"--ledger={ledger}", f"--dataset={DATASET}"]
 
 
 def _opened(ledger: Path, unit: Unit, budget: Budget) -> list[str]:
     """Return the words with which a budget is opened."""
     stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}", f"--unit={unit}"]
-    return [str(ledger), f"--dataset={_DATASET}", *stated]
+    return [str(ledger), f"--dataset={DATASET}", *stated]
 
 
 def _names() -> Shown:
@@ -173,7 +192,7 @@ def _word(value: Any) -> str:
 
 def repeated_draws(exercised: ExercisedMechanism, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
-    request = _Request.of(exercised, handed)
+    request = ReleaseRequest.of(exercised, handed)
     data = handed.table_for(request.mechanism.source)
     source: Source = request.mechanism.source(data, **request.inputs)
     with collected_notes():

@@ -28,7 +28,6 @@ class Kind(StrEnum):
     """What an entry records."""
 
     OPENED = "opened"
-    MIGRATED = "migrated"
     BUDGET = "budget"
     CLASSES = "classes"
     DEBIT = "debit"

@@ -22,17 +22,12 @@ class DatasetCharge:
     guarantees : sequence of Guarantee
         What the release states about this data set, and no others.
     fingerprint : str
-        What identifies the data set's contents; the ledger stores it only under its own key.
+        What identifies the private data; stored under the ledger's key. Only notes depend on it.
     """
 
     dataset: str
     guarantees: Sequence[Guarantee]
-    fingerprint: str
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """The fingerprint by the name of its algorithm."""
-        return {"contents-1": self.fingerprint}
+    fingerprint: str = ""
 
 
 def check_chargeable(guarantees: Sequence[Guarantee]) -> None:

@@ -7,17 +7,19 @@ The order is what makes it safe (see docs/promise.md):
 2. only then may noise be drawn;
 3. store the release's bytes; only then hand them out.
 
-The same request always gets the same bytes. Whoever charges holds a lock from before the charge
-until its bytes are stored. A charge without bytes whose lock nobody holds is burnt: the first who
-finds that out writes it down, it stays spent, and a process that comes back late cannot finish it.
+The same name always gets the same bytes, whatever the data are now. Whoever charges holds a lock
+from before the charge until its bytes are stored. A charge without bytes whose lock nobody holds is
+burnt: the first who finds that out writes it down, it stays spent, and a process that comes back
+late cannot finish it.
 A charge counts for every unit that its unit contains (record: also attribute and label; party:
 all), and is refused where a wider unit has a budget, because it says nothing there.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,8 @@ from suffice.errors import (
     LedgerError,
     ParameterError,
     PendingRequestError,
-    RequestConflictError,
 )
+from suffice.notes import note
 from suffice.owner.ledger import rules
 from suffice.owner.ledger.audited import AuditedLedger
 from suffice.owner.ledger.chain import Kind
@@ -54,12 +56,10 @@ Declared = Mapping[str, Sequence[Any] | Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True)
 class _Debit:
-    """One request, and what it charges to each data set; ``tell`` is that of `Ledger.debit`."""
+    """One request, and what it charges to each data set."""
 
     request: Request
-    charges: Sequence[tuple[str, Sequence[Guarantee], Mapping[str, str]]]
-    data_changed: bool
-    tell: Callable[[str], None] | None
+    charges: Sequence[DatasetCharge]
 
 
 class Ledger(AuditedLedger):
@@ -217,7 +217,7 @@ class Ledger(AuditedLedger):
         return columns - {_ANY_COLUMN}
 
     def secret(self) -> bytes:
-        """Return the ledger's own key, with which data fingerprints and requests are hashed."""
+        """Return the ledger's own key, with which fingerprints of data are hashed."""
         with self._store.reading() as records:
             return records.secret()
 
@@ -227,12 +227,11 @@ class Ledger(AuditedLedger):
         guarantees: Sequence[Guarantee],
         request: Request,
         also: Sequence[DatasetCharge] = (),
-        *,
-        data_changed: bool = False,
-        tell: Callable[[str], None] | None = None,
     ) -> bytes | None:
         """Charge for a request, durably; return the stored bytes instead if that was done before.
 
+        The answer follows from the names, the public parameters and earlier charges. It is the same
+        whatever the private data are now. If they have changed, a note tells the owner alone.
         After None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
 
         Parameters
@@ -242,14 +241,9 @@ class Ledger(AuditedLedger):
         guarantees : sequence of Guarantee
             What the release states about this data set.
         request : Request
-            The request, bound to its parameters and to the data.
+            The request, with its public parameters.
         also : sequence of DatasetCharge
             What the same release costs other data sets: all are charged, or none is.
-        data_changed : bool
-            The data under this name were changed. The new version uses the same budget.
-        tell : callable, optional
-            With it no answer depends on the data: whatever their fingerprint is, they are charged,
-            and this is called with what would have been an error.
 
         Returns
         -------
@@ -262,32 +256,28 @@ class Ledger(AuditedLedger):
             If the release would exceed a budget. The message says what would fit.
         UnitError
             If a budget is about a unit that the release does not protect.
-        DataChangedError
-            If the data are not those of earlier releases, or have a budget under another name.
         RequestConflictError
-            If the name was used for another request.
+            If the name was used with other public parameters.
         BurntRequestError
             If the request was charged, and its output was lost.
         PendingRequestError
             If another process is still at work on the request.
         """
         rules.check_apart(dataset, also)
-        charges = [(dataset, guarantees, request.fingerprints)]
-        charges += [(c.dataset, c.guarantees, c.fingerprints) for c in also]
-        debit = _Debit(request, charges, data_changed, tell)
+        charges = [DatasetCharge(dataset, guarantees, request.fingerprint), *also]
+        debit = _Debit(request, charges)
+        elsewhere: list[str] = []
         claim = self._store.claim()
         try:
             with self._store.writing(claim) as records:
+                for charge in charges:
+                    self._check_exists(records, charge.dataset)
                 earlier = records.charge(dataset, request.name)
-                versions = self._versions(records, debit)
                 if earlier is None:
                     self._check_not_frozen(records)
                     self._check_affordable(records, debit)
-                numbers = self._record_fingerprints(records, debit, versions, earlier)
-                if earlier is None:
-                    records.add_charge(
-                        dataset, guarantees, request, numbers[0], claim.token, also=also
-                    )
+                    elsewhere = rules.other_names(records.charges(), charges)
+                    records.add_charge(dataset, guarantees, request, claim.token, also=also)
         except BudgetError as refusal:
             claim.release()
             self._record_refusal(debit, str(refusal))
@@ -297,21 +287,20 @@ class Ledger(AuditedLedger):
             raise
         if earlier is None:
             self._claims[dataset, request.name] = claim
+            _note_other_names(elsewhere)
             return None
         claim.release()
-        # Where no answer may depend on the data, what follows from them is not compared.
-        if not rules.same_request(request, earlier, None if tell is not None else versions[0]):
-            raise RequestConflictError(
-                f"Request {request.name!r} of data set {dataset!r} was used with other parameters."
-                " Use a new request name (--request; Python: request=...)."
-            )
-        return self._bytes_of(earlier)
+        rules.check_same_request(request, charges, earlier)
+        stored = self._bytes_of(earlier)
+        _note_repeated(earlier, charges)
+        return stored
 
     @staticmethod
     def _check_affordable(records: Records, debit: _Debit) -> None:
-        for name, stated, _ in debit.charges:
+        for charge in debit.charges:
+            name = charge.dataset
             budgets, spent = records.budgets(name), records.spent(name)
-            rules.check_affordable(name, stated, budgets, spent)
+            rules.check_affordable(name, charge.guarantees, budgets, spent)
 
     def _check_not_frozen(self, records: Records) -> None:
         if reason := records.frozen():
@@ -322,12 +311,11 @@ class Ledger(AuditedLedger):
 
     def _record_refusal(self, debit: _Debit, reason: str) -> None:
         """Write down a refusal for the budget, once; it follows from public charges alone."""
-        (dataset, guarantees, _), *others = debit.charges
-        also = [DatasetCharge(name, stated, "") for name, stated, _ in others]
+        first, *also = debit.charges
         facts = {
-            "dataset": dataset,
+            "dataset": first.dataset,
             "request": debit.request.name,
-            "spent": json.loads(charges_to_text(guarantees, also)),
+            "spent": json.loads(charges_to_text(first.guarantees, also)),
             "reason": reason,
         }
         with self._store.writing() as records:
@@ -337,65 +325,10 @@ class Ledger(AuditedLedger):
         """Return a sentence about the largest epsilon that fits; reads public charges alone."""
         if len(debit.charges) > 1:
             return sentence_of_what_fits((), {}, [])
-        ((name, guarantees, _),) = debit.charges
+        (charge,) = debit.charges
         with self._store.reading() as records:
-            budgets, spent = records.budgets(name), records.spent(name)
-        return sentence_of_what_fits(guarantees, budgets, spent)
-
-    def _versions(self, records: Records, debit: _Debit) -> list[int | None]:
-        """Return the version of each data set that the request is about, or raise."""
-        versions = []
-        for name, _, fingerprints in debit.charges:
-            self._check_exists(records, name)
-            versions.append(self._version(records, name, fingerprints, debit))
-        return versions
-
-    @staticmethod
-    def _version(
-        records: Records, dataset: str, fingerprints: Mapping[str, str], debit: _Debit
-    ) -> int | None:
-        """Return the version of the data that a request is about, None for a new one, or raise."""
-        others = records.versions()
-        own = others.pop(dataset)
-        version = rules.known_version(own, fingerprints)
-        elsewhere = rules.names_of_same_data(others, fingerprints)
-        changed = version is None and bool(own)
-        if debit.tell is None:
-            rules.check_elsewhere(elsewhere)
-            rules.check_unchanged(dataset, changed=changed and not debit.data_changed)
-            return version
-        if elsewhere:
-            debit.tell(
-                f"These data also have a budget under the name {elsewhere[0]!r}. Together they can"
-                " use both budgets. Use one name only."
-            )
-        if changed:
-            debit.tell(
-                f"The private data under the name {dataset!r}, or their order, are not those of"
-                " earlier releases. This release is charged to the same budget."
-            )
-        return version
-
-    @staticmethod
-    def _record_fingerprints(
-        records: Records,
-        debit: _Debit,
-        versions: Sequence[int | None],
-        earlier: Charge | None,
-    ) -> list[int]:
-        """Write down the fingerprints that are new of each version; return the version numbers."""
-        numbers = []
-        for (name, _, fingerprints), version in zip(debit.charges, versions, strict=True):
-            if earlier is not None and version is None:
-                continue
-            stored_versions = records.versions()[name]
-            number = version or max(stored_versions, default=0) + 1
-            stored = stored_versions.get(number, {})
-            recorded = rules.recorded(fingerprints)
-            new = {algorithm: v for algorithm, v in recorded.items() if algorithm not in stored}
-            records.add_fingerprints(name, number, new)
-            numbers.append(number)
-        return numbers
+            budgets, spent = records.budgets(charge.dataset), records.spent(charge.dataset)
+        return sentence_of_what_fits(charge.guarantees, budgets, spent)
 
     def finish(self, dataset: str, request: str, data: bytes) -> None:
         """Store the bytes of a charge that this ledger made, once; only then hand them out.
@@ -435,6 +368,14 @@ class Ledger(AuditedLedger):
         if claim is not None:
             claim.release()
 
+    def made(self, dataset: str, request: str) -> datetime:
+        """Return when a request was charged."""
+        with self._store.reading() as records:
+            charge = records.charge(dataset, request)
+        if charge is None:
+            raise LedgerError(f"Data set {dataset!r} has no request {request!r}.")
+        return _time_of(charge)
+
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these very bytes were charged to this data set's budget."""
         with self._store.reading() as records:
@@ -447,8 +388,8 @@ class Ledger(AuditedLedger):
             if charge.state == "burnt":
                 raise BurntRequestError(
                     f"Request {charge.request!r} was charged, but its output was lost. The charge"
-                    " stays. To release again, use a new --request name (Python: request=...); it"
-                    " will be charged too."
+                    " stays. To draw again, name a new request: --request NAME (Python:"
+                    " request=...). It will be charged too."
                 )
             if time.monotonic() > deadline:
                 raise PendingRequestError(
@@ -558,6 +499,32 @@ class Ledger(AuditedLedger):
                 return "pending"
             charge = self._again(charge, burn=False)  # it may have been finished since
         return "released" if charge.state == "finished" else "burnt"
+
+
+def _note_other_names(names: Sequence[str]) -> None:
+    """Tell the owner, and nobody else, that the data have a budget under another name."""
+    if names:
+        note(
+            f"These data also have a budget under the name {names[0]!r}. Together they can use both"
+            " budgets. Use one name only. Only you see this line."
+        )
+
+
+def _note_repeated(charge: Charge, charges: Sequence[DatasetCharge]) -> None:
+    """Tell the owner, and nobody else, whether data have changed since a request was made."""
+    day = f"{_time_of(charge):%Y-%m-%d}"
+    if all(charge.fingerprints.get(c.dataset) == c.fingerprint for c in charges):
+        note(f"This request was made on {day}. The file is the same, and nothing was charged.")
+        return
+    note(
+        f"This request was made on {day}, and your data have changed since. The file is the same,"
+        " and nothing was charged. For a release of today's data, name it: --request NAME (Python:"
+        " request=...). Only you see this line."
+    )
+
+
+def _time_of(charge: Charge) -> datetime:
+    return datetime.fromtimestamp(charge.time, UTC)
 
 
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:

@@ -51,7 +51,6 @@ def _charge(records: Records, dataset: str, release: Release) -> bool:
     digest = digest_of_bytes(data)
     delta = max(guarantee.delta for guarantee in release.guarantees)
     parameters = {"kind": release.kind, "delta": delta, "recovered": True}
-    request = Request(f"recovered {digest[:16]}", digest, {}, parameters)
-    version = max(records.versions()[dataset], default=1)
-    records.add_charge(dataset, release.guarantees, request, version, "")
+    request = Request(f"recovered {digest[:16]}", parameters)
+    records.add_charge(dataset, release.guarantees, request, "")
     return records.finish(dataset, request.name, "", data)

@@ -16,7 +16,6 @@ __all__ = [
     "Charge",
     "Entry",
     "Request",
-    "Versions",
     "charges_from_text",
     "charges_to_text",
     "stated_epsilon",
@@ -25,37 +24,24 @@ __all__ = [
 
 OTHER = "dataset"  # whom a line of a charge is for, if it is another data set than the charge's
 
-Versions = Mapping[int, Mapping[str, str]]
-"""The versions of one data set: number -> algorithm -> fingerprint."""
-
 
 @dataclass(frozen=True)
 class Request:
-    """A request for one release, bound to its parameters and data.
+    """A request for one release.
 
     Parameters
     ----------
     name : str
         Name of the request. The same name gets the same bytes.
-    hash : str
-        Keyed hash of the parameters and the data.
-    fingerprint : str or mapping
-        What identifies the data set's contents, by algorithm where there are several.
     parameters : mapping
-        The public parameters, kept for the history.
+        The public parameters.
+    fingerprint : str
+        What identifies the private data, under the ledger's key. Only notes depend on it.
     """
 
     name: str
-    hash: str
-    fingerprint: str | Mapping[str, str]
     parameters: Mapping[str, Any]
-
-    @property
-    def fingerprints(self) -> Mapping[str, str]:
-        """The fingerprints by the names of their algorithms."""
-        if isinstance(self.fingerprint, str):
-            return {"contents-1": self.fingerprint}
-        return self.fingerprint
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,10 +54,8 @@ class Charge:
         Number of the charge, counted from 1.
     dataset, request : str
         Names of the data set and of the request.
-    hash : str
-        Keyed hash that binds the request to its parameters and data.
-    version : int
-        Version of the data that it was made for.
+    fingerprints : mapping
+        What identified the private data of each data set that it charges; only notes depend on it.
     spent : str
         What it costs, as `charges_to_text` wrote it.
     parameters : mapping
@@ -93,8 +77,7 @@ class Charge:
     number: int
     dataset: str
     request: str
-    hash: str
-    version: int
+    fingerprints: Mapping[str, str]
     spent: str
     parameters: Mapping[str, Any]
     time: float
@@ -162,8 +145,6 @@ class Entry:
         released, pending, or burnt (charged, output lost).
     time : float
         When it was charged, in seconds since 1970.
-    version : int
-        The version of the data that it was for, counted from 1.
     also : mapping
         What the same release cost other data sets, by their names.
     """
@@ -175,7 +156,6 @@ class Entry:
     parameters: Mapping[str, Any]
     state: str
     time: float
-    version: int
     also: Mapping[str, tuple[tuple[Unit, Event], ...]]
 
     @property

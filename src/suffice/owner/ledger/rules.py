@@ -1,9 +1,9 @@
-"""What may be charged to a budget, and which data a charge is for: rules without any storage."""
+"""What may be charged to a budget, and which request a name is for: rules without any storage."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
+from suffice.errors import BudgetError, ParameterError, RequestConflictError, UnitError
 from suffice.owner.ledger.charging import (
     DatasetCharge,
     check_budget,
@@ -11,29 +11,24 @@ from suffice.owner.ledger.charging import (
     closest_events,
 )
 from suffice.owner.ledger.room import Room
-from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
+from suffice.owner.ledger.rows import Charge, Request, charges_from_text
 from suffice.privacy.accounting import compose_events
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = [
-    "SPELT_AS",
     "check_affordable",
     "check_apart",
-    "check_elsewhere",
-    "check_unchanged",
-    "known_version",
-    "names_of_same_data",
-    "recorded",
+    "check_same_request",
+    "other_names",
     "room_in",
     "rooms_for",
-    "same_request",
     "spent_by_charge",
     "unit_covering",
 ]
 
-SPELT_AS = " as "  # in the name of an algorithm: classes were not spelt so, but could have been
-_OF_THE_DATA = ("rows", "pipeline")  # parameters that follow from the table; see `same_request`
+# Public parameters that follow from a table, not from what its owner asked for.
+_OF_THE_TABLE = ("rows", "labelled", "records", "bags", "grid", "auxiliary_rows", "pipeline")
 
 
 def spent_by_charge(spent: Sequence[str], unit: Unit) -> list[list[Event]]:
@@ -124,96 +119,32 @@ def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
         )
 
 
-def known_version(versions: Versions, fingerprints: Mapping[str, str]) -> int | None:
-    """Return which version of a data set these fingerprints are of, the newest first; or None.
+def other_names(stored: Sequence[Charge], charges: Sequence[DatasetCharge]) -> list[str]:
+    """Return the other data sets that these very data were charged to: for notes alone."""
+    presented = {charge.fingerprint for charge in charges if charge.fingerprint}
+    charged = {charge.dataset for charge in charges}
+    names = {
+        name
+        for earlier in stored
+        for name, fingerprint in earlier.fingerprints.items()
+        if fingerprint in presented and name not in charged
+    }
+    return sorted(names)
 
-    Labels decide, by the newest algorithm that both sides have. Cells count where the same columns
-    were seen before: other columns of the same people are no change.
+
+def check_same_request(request: Request, charges: Sequence[DatasetCharge], earlier: Charge) -> None:
+    """Raise if a name was used with other parameters, or for other data sets: public facts alone.
+
+    What follows from the table is not compared: the owner chose the rest.
     """
-    for number in sorted(versions, reverse=True):
-        stored = versions[number]
-        if _same_people(stored, fingerprints) and _same_cells(stored, fingerprints):
-            return number
-    return None
-
-
-def recorded(fingerprints: Mapping[str, str]) -> dict[str, str]:
-    """Return the fingerprints that are stored: not those of spellings that were not used."""
-    return {name: value for name, value in fingerprints.items() if SPELT_AS not in name}
-
-
-def names_of_same_data(
-    others: Mapping[str, Versions], fingerprints: Mapping[str, str]
-) -> list[str]:
-    """Return the data sets that hold these very labels, or these very cells, in any version."""
-
-    def same(stored: Mapping[str, str]) -> bool:
-        return _same_people(stored, fingerprints) or _any_same_cells(stored, fingerprints)
-
-    return [name for name, versions in others.items() if any(map(same, versions.values()))]
-
-
-def check_elsewhere(names: Sequence[str]) -> None:
-    """Raise if the data have a budget under another name."""
-    if names:
-        raise DataChangedError(
-            f"These data already have a budget under the name {names[0]!r}, and cannot have two."
-            " Use that name (--dataset). (The same number of parties counts as the same data,"
-            " unless parties are enrolled by name.)"
+    same_names = {charge.dataset for charge in charges} == earlier.fingerprints.keys()
+    if not same_names or _chosen(request.parameters) != _chosen(earlier.parameters):
+        raise RequestConflictError(
+            f"Request {request.name!r} of data set {earlier.dataset!r} was used with other"
+            " parameters. Use a new request name (--request; Python: request=...)."
         )
 
 
-def check_unchanged(dataset: str, *, changed: bool) -> None:
-    """Raise if the data are no version of those that this name is known for."""
-    if changed:
-        raise DataChangedError(
-            f"The private data under the name {dataset!r}, or their order, are not those of earlier"
-            " releases. Restore them, or use --data-changed (Python: data_changed=True), which"
-            " charges the same budget. Data about other people need a data set of their own; the"
-            " same people must never have two."
-        )
-
-
-def same_request(request: Request, charge: Charge, version: int | None) -> bool:
-    """Say whether a name is used for what it was used for before.
-
-    On the data that it was charged for, everything must be equal. On another version of them, what
-    follows from the data themselves is not compared.
-    """
-    if request.hash == charge.hash:
-        return True
-    if version == charge.version:
-        return False
-    return _without_data(request.parameters) == _without_data(charge.parameters)
-
-
-def _without_data(parameters: Mapping[str, object]) -> dict[str, object]:
+def _chosen(parameters: Mapping[str, object]) -> dict[str, object]:
     stored = json.loads(json.dumps(dict(parameters)))  # lists, not tuples
-    return {name: value for name, value in stored.items() if name not in _OF_THE_DATA}
-
-
-def _same_people(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
-    for algorithm in ("labels-2", "labels-1", "contents-1"):
-        spelled = [
-            value
-            for name, value in fingerprints.items()
-            if name.partition(SPELT_AS)[0] == algorithm
-        ]
-        if algorithm in stored and spelled:
-            return stored[algorithm] in spelled
-    return False
-
-
-def _shared_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> list[str]:
-    """Return the algorithms for cells (one for each list of columns) that both sides have."""
-    return [name for name in fingerprints if name.startswith("cells-") and name in stored]
-
-
-def _same_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
-    names = _shared_cells(stored, fingerprints)
-    return all(stored[name] == fingerprints[name] for name in names)
-
-
-def _any_same_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
-    names = _shared_cells(stored, fingerprints)
-    return any(stored[name] == fingerprints[name] for name in names)
+    return {name: value for name, value in stored.items() if name not in _OF_THE_TABLE}

@@ -1,47 +1,14 @@
 """The tables of a ledger. Amounts are text that Python reads back exactly; never REAL.
 
-A change of this file is a change of VERSION, and a migration from the version before
-(migrations.py). A charge names the entries of the audit log that record it: code of an older
-version, which writes no such entry, cannot write a charge. The same holds for tokens.
+A change of this file is a change of VERSION. A charge names the entries of the audit log that
+record it, and so does a token.
 """
 
-__all__ = ["AUDIT", "CLASSES", "DEBITS", "FINGERPRINTS", "SCHEMA", "SERVICE", "VERSION"]
+__all__ = ["SCHEMA", "VERSION"]
 
-VERSION = 3
+VERSION = 4
 
-FINGERPRINTS = """CREATE TABLE fingerprints (
-        dataset TEXT NOT NULL REFERENCES datasets (name),
-        version INTEGER NOT NULL,
-        algorithm TEXT NOT NULL,
-        value TEXT NOT NULL,
-        PRIMARY KEY (dataset, version, algorithm)
-    ) STRICT"""
-CLASSES = """CREATE TABLE classes (
-        dataset TEXT NOT NULL REFERENCES datasets (name),
-        label TEXT NOT NULL,
-        declared TEXT NOT NULL,
-        PRIMARY KEY (dataset, label)
-    ) STRICT"""
-DEBITS = """CREATE TABLE {} (
-        number INTEGER PRIMARY KEY,
-        dataset TEXT NOT NULL REFERENCES datasets (name),
-        request TEXT NOT NULL,
-        request_hash TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        spent TEXT NOT NULL,
-        parameters TEXT NOT NULL,
-        time REAL NOT NULL,
-        token TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('debited', 'finished', 'burnt')),
-        bytes BLOB,
-        opened INTEGER NOT NULL UNIQUE REFERENCES log (number),
-        closed INTEGER UNIQUE REFERENCES log (number),
-        UNIQUE (dataset, request),
-        CHECK ((state = 'finished') = (bytes IS NOT NULL)),
-        CHECK ((state = 'debited') = (closed IS NULL))
-    ) STRICT"""
-
-AUDIT = (
+_AUDIT = (
     """CREATE TABLE log (
         number INTEGER PRIMARY KEY,
         time TEXT NOT NULL,
@@ -57,7 +24,7 @@ AUDIT = (
     ) STRICT""",
 )
 
-SERVICE = (
+_SERVICE = (
     """CREATE TABLE tokens (
         id TEXT PRIMARY KEY,
         hash TEXT NOT NULL,
@@ -101,8 +68,8 @@ SERVICE = (
 )
 
 SCHEMA = (
-    *AUDIT,
-    *SERVICE,
+    *_AUDIT,
+    *_SERVICE,
     "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL) STRICT",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY) STRICT",
     """CREATE TABLE budgets (
@@ -112,7 +79,27 @@ SCHEMA = (
         delta TEXT NOT NULL,
         PRIMARY KEY (dataset, unit)
     ) STRICT""",
-    CLASSES,
-    FINGERPRINTS,
-    DEBITS.format("debits"),
+    """CREATE TABLE classes (
+        dataset TEXT NOT NULL REFERENCES datasets (name),
+        label TEXT NOT NULL,
+        declared TEXT NOT NULL,
+        PRIMARY KEY (dataset, label)
+    ) STRICT""",
+    """CREATE TABLE debits (
+        number INTEGER PRIMARY KEY,
+        dataset TEXT NOT NULL REFERENCES datasets (name),
+        request TEXT NOT NULL,
+        fingerprints TEXT NOT NULL,
+        spent TEXT NOT NULL,
+        parameters TEXT NOT NULL,
+        time REAL NOT NULL,
+        token TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('debited', 'finished', 'burnt')),
+        bytes BLOB,
+        opened INTEGER NOT NULL UNIQUE REFERENCES log (number),
+        closed INTEGER UNIQUE REFERENCES log (number),
+        UNIQUE (dataset, request),
+        CHECK ((state = 'finished') = (bytes IS NOT NULL)),
+        CHECK ((state = 'debited') = (closed IS NULL))
+    ) STRICT""",
 )

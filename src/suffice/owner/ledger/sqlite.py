@@ -9,7 +9,6 @@ from pathlib import Path
 from suffice.errors import LedgerError, StorageError
 from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
-from suffice.owner.ledger.migrations import migrate
 from suffice.owner.ledger.schema import SCHEMA, VERSION
 from suffice.owner.ledger.store import Claim
 from suffice.owner.ledger.tables import Tables
@@ -31,7 +30,7 @@ class SqliteStore:
         return self.path.exists()
 
     def prepare(self) -> None:
-        """Make the tables, or bring those of an older version up to date; raise if unknown."""
+        """Make the tables, or raise if they are of another version."""
         with self._transaction() as db:
             version = _version(db)
             if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -40,8 +39,6 @@ class SqliteStore:
                 db.execute("INSERT INTO secret VALUES (1, ?)", (private_words(4).tobytes(),))
                 Tables(db).open_log("", Kind.OPENED, {"schema": VERSION})
                 db.execute(f"PRAGMA user_version = {VERSION}")
-            elif version in {1, 2}:
-                migrate(db, version)
             else:
                 self._check_version(version)
         sweep_claims(self.path)

@@ -65,7 +65,6 @@ def entry_of(charge: Charge, state: str) -> Entry:
         parameters=charge.parameters,
         state=state,
         time=charge.time,
-        version=charge.version,
         also=events,
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.charging import DatasetCharge
 from suffice.owner.ledger.log_tables import Connection
-from suffice.owner.ledger.rows import Charge, Request, Versions
+from suffice.owner.ledger.rows import Charge, Request
 from suffice.owner.ledger.tokens import Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -57,12 +57,6 @@ class Records(Protocol):
     def add_classes(self, dataset: str, label: str, classes: Sequence[Any]) -> None:
         """Write down the classes of a label column."""
 
-    def versions(self) -> dict[str, Versions]:
-        """Return the fingerprints of every data set, version by version."""
-
-    def add_fingerprints(self, dataset: str, version: int, prints: Mapping[str, str]) -> None:
-        """Write down further fingerprints of one version of a data set."""
-
     def spent(self, dataset: str) -> list[str]:
         """Return what every charge, oldest first, cost this data set, whichever it was for."""
 
@@ -77,7 +71,6 @@ class Records(Protocol):
         dataset: str,
         guarantees: Sequence[Guarantee],
         request: Request,
-        version: int,
         token: str,
         *,
         also: Sequence[DatasetCharge] = (),
@@ -147,7 +140,7 @@ class Store(Protocol):
         """Say whether there is something to open."""
 
     def prepare(self) -> None:
-        """Make the tables, or bring those of an older version up to date; raise if unknown."""
+        """Make the tables, or raise if they are of another version."""
 
     def reading(self) -> AbstractContextManager[Records]:
         """Return a connection for reading; all that is read in a block is of one moment."""

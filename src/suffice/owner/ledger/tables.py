@@ -12,7 +12,6 @@ from suffice.owner.ledger.rows import (
     OTHER,
     Charge,
     Request,
-    Versions,
     charges_to_text,
     texts_by_dataset,
 )
@@ -23,8 +22,7 @@ __all__ = ["Tables"]
 
 _OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
-    "number, dataset, request, request_hash, version, spent, parameters, time, token, state,"
-    " opened, closed"
+    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed"
 )
 
 
@@ -67,20 +65,6 @@ class Tables(TokenTables):
         self.db.execute("INSERT INTO classes VALUES (?, ?, ?)", row)
         self.log_classes(dataset, label, classes)
 
-    def versions(self) -> dict[str, Versions]:
-        """Return the fingerprints of every data set, version by version."""
-        versions: dict[str, dict[int, dict[str, str]]] = {name: {} for name in self.datasets()}
-        query = "SELECT dataset, version, algorithm, value FROM fingerprints"
-        for dataset, version, algorithm, value in self.db.execute(query):
-            versions[dataset].setdefault(version, {})[algorithm] = value
-        return dict(versions)
-
-    def add_fingerprints(self, dataset: str, version: int, prints: Mapping[str, str]) -> None:
-        """Write down further fingerprints of one version of a data set."""
-        for algorithm, value in prints.items():
-            row = (dataset, version, algorithm, value)
-            self.db.execute("INSERT INTO fingerprints VALUES (?, ?, ?, ?)", row)
-
     def spent(self, dataset: str) -> list[str]:
         """Return what every charge cost this data set, oldest first, as text."""
         query = (
@@ -106,20 +90,19 @@ class Tables(TokenTables):
         dataset: str,
         guarantees: Sequence[Guarantee],
         request: Request,
-        version: int,
         token: str,
         *,
         also: Sequence[DatasetCharge] = (),
     ) -> None:
         """Write down what a request costs, before anything is drawn for it."""
+        fingerprints = {c.dataset: c.fingerprint for c in also} | {dataset: request.fingerprint}
         spent, parameters = charges_to_text(guarantees, also), json.dumps(dict(request.parameters))
         (last,) = self.db.execute("SELECT MAX(number) FROM debits").fetchone()
         row = {
             "number": (last or 0) + 1,
             "dataset": dataset,
             "request": request.name,
-            "request_hash": request.hash,
-            "version": version,
+            "fingerprints": json.dumps(fingerprints),
             "spent": spent,
             "parameters": parameters,
             "time": time.time(),
@@ -169,14 +152,13 @@ class Tables(TokenTables):
 
 
 def _charge(row: Sequence[Any]) -> Charge:
-    number, dataset, request, bound, version, spent, parameters, when, token, state, *rest = row
+    number, dataset, request, fingerprints, spent, parameters, when, token, state, *rest = row
     opened, closed, *data = rest
     return Charge(
         number=number,
         dataset=dataset,
         request=request,
-        hash=bound,
-        version=version,
+        fingerprints=json.loads(fingerprints),
         spent=spent,
         parameters=json.loads(parameters),
         time=when,

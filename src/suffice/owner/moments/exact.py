@@ -86,9 +86,9 @@ class MomentPass:
         return self._labels.outside
 
     @property
-    def fingerprint(self) -> dict[str, bytes]:
+    def fingerprint(self) -> bytes:
         """What identifies the people, and their cells; leaves under the ledger's key only."""
-        return {**self._labels.result(), **({} if self._cells is None else self._cells.result())}
+        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
 
     @property
     def content(self) -> bytes:

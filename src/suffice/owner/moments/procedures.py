@@ -131,15 +131,16 @@ class NoisyMoments(Procedure[MomentPass]):
             "unit": str(Unit.RECORD),
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "records": self.size,
             "classes": list(self.classes),
             "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
             "pipeline": self.rows.pipeline.digest(),
         }
 
     def identity(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprints of labels and cells."""
+        """Return the fingerprint of labels and cells."""
         del guarantees
-        return PrivateIdentity(exact.fingerprint, exact.content)
+        return PrivateIdentity(exact.fingerprint)
 
     def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release with fresh noise; rows are named by what leaves, not what stays."""

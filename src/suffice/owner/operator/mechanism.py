@@ -1,10 +1,11 @@
 """The noisy mean operator of private labels and public rows (Patrini et al. 2016)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from suffice.engines.engine import fold
+from suffice.notes import note
 from suffice.options import REQUIRED, data_option, option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release
@@ -16,7 +17,7 @@ from suffice.owner.operator.procedures import NoisySums, RandomisedLabels, opera
 from suffice.owner.plans import planned_epsilons
 from suffice.owner.public_rows import Preprocessing, PublicRows, PublicTable
 from suffice.owner.publish import Payment
-from suffice.owner.source import PublicSource, unlabelled_batches
+from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
@@ -183,7 +184,6 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         data: Any,
         y: Any = None,
         *,
-        tell: Callable[[str], None],
         ledger: Ledger,
         dataset: str,
         request: str | None = None,
@@ -198,8 +198,6 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         ----------
         data, y
             The table and its labels, or the column ``label`` among ``inputs``.
-        tell : callable
-            Called with warnings for the owner alone.
         ledger : Ledger
             The ledger that is charged.
         dataset : str
@@ -214,9 +212,8 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         Release
             The mean operator with noise.
         """
-        source = PublicSource(data, y, outside="none", **inputs)
-        payment = Payment(ledger, dataset, request, data_changed=True, tell=tell)
-        return make_release(self, source, payment)
+        source = PublicSource(data, y, outside="none", report=_note_report, **inputs)
+        return make_release(self, source, Payment(ledger, dataset, request))
 
     def forecast(
         self, data: Any, *, label: str | None = None, features: Sequence[str] | None = None
@@ -261,6 +258,12 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     ) -> PublicRows:
         """Return the public side of a table: everything but the column ``label``."""
         return self.public(PublicSource(data, label=label, features=features)).rows
+
+
+def _note_report(report: OwnerReport) -> None:
+    """Tell the owner, and nobody else, what depends on labels; no answer does."""
+    for line in report.lines:
+        note(f"{line} Only you see this line.")
 
 
 def plan_mean_operator(

@@ -91,10 +91,10 @@ class Enrolled:
         """Say whether what ``party`` holds may count: it is enrolled, or only numbers are known."""
         return self._known_names is None or party in self._known_names
 
-    def fingerprint(self) -> bytes:
-        """Return what says whose budget it is: the parties, not what they sent."""
+    def digest(self) -> str:
+        """Return the digest of the names, or of the number: public."""
         listed = "\0".join(self.names) if self.names is not None else f"number {self.count}"
-        return hashlib.sha256(b"enrolled parties\0" + listed.encode()).digest()
+        return hashlib.sha256(b"enrolled parties\0" + listed.encode()).hexdigest()
 
 
 def enrolled_parties(text: str) -> int | list[str]:

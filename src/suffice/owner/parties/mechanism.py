@@ -395,7 +395,6 @@ class PrivateEnsemble(Mechanism[Round]):
         dataset: str | None = None,
         auxiliary_dataset: str | None = None,
         request: str | None = None,
-        data_changed: bool = False,
         found_at: str | None = None,
         unprotected: bool = False,
     ) -> Aggregation:
@@ -424,9 +423,6 @@ class PrivateEnsemble(Mechanism[Round]):
             The data set of protected auxiliary rows in the ledger, with a budget per record.
         request : str, optional
             Name of this request. The same name returns the same file at no charge.
-        data_changed : bool
-            Whether other parties are enrolled under this name than before, or the protected rows
-            were changed. They use the same budgets.
         found_at : str, optional
             Where others can find the auxiliary rows.
         unprotected : bool
@@ -455,7 +451,7 @@ class PrivateEnsemble(Mechanism[Round]):
             found_at=found_at,
             report=reports.append,
         )
-        payment = Payment(ledger, dataset, request, data_changed, unprotected)
+        payment = Payment(ledger, dataset, request, unprotected)
         release = make_release(self, source, payment)
         facts = {name: value for name, value in reports[0].facts.items() if name != "kind"}
         return Aggregation(release, **facts)

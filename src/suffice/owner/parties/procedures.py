@@ -218,20 +218,21 @@ class PartyProcedure(Procedure[PartyExact]):
             **(public.request or {}),
             "classes": list(public.classes),
             "enrolled": public.enrolled.count,
+            "enrolment": public.enrolled.digest(),
             "private_auxiliary": private,
+            "auxiliary_rows": public.auxiliary.count,
             # Not the hash of rows that are private: the ledger's history is shown to people.
             "grid": "" if private else public.auxiliary.grid,
             "pipeline": public.auxiliary.pipeline.digest(),
         }
 
     def identity(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return whose budgets are charged: the parties', and that of protected rows."""
+        """Return the fingerprint of the contributions, and the charge of protected rows."""
         public, also = self.public, []
         if public.private_auxiliary:
             fingerprint = public.auxiliary.fingerprint()
             also = [DatasetCharge(public.auxiliary_dataset or "", guarantees[1:], fingerprint)]
-        prints = {"contents-1": public.enrolled.fingerprint()}
-        return PrivateIdentity(prints, exact.result().content, also)
+        return PrivateIdentity(exact.result().content, also)
 
     def draw(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh noise."""

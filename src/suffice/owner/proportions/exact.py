@@ -68,6 +68,6 @@ class ExactCounts:
         return self._labels.outside
 
     @property
-    def fingerprint(self) -> dict[str, bytes]:
+    def fingerprint(self) -> bytes:
         """What identifies the private labels; leaves under the ledger's key only."""
         return self._labels.result()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from suffice.engines.rados import default_count
 from suffice.engines.sums import WeightedSums, lattice_step
 from suffice.errors import ParameterError
 from suffice.owner.mechanism import Procedure
@@ -113,13 +114,15 @@ class RadoProcedure(Procedure[RadoPass]):
         """Return the public description of the request."""
         del exact
         request = self.request
+        usual_count = default_count(request.size)
         return {
             "kind": self.kind,
             "mechanism": self.mechanism,
             "unit": None if request.unit is None else str(request.unit),
             "epsilon": request.epsilon,
             "delta": request.delta,
-            "count": request.count,
+            "records": request.size,
+            "count": None if request.count == usual_count else request.count,
             "signs": request.signs,
             "support": request.support,
             "protect": list(request.protect),
@@ -131,9 +134,9 @@ class RadoProcedure(Procedure[RadoPass]):
         }
 
     def identity(self, exact: RadoPass, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprints of labels and cells."""
+        """Return the fingerprint of labels and cells."""
         del guarantees
-        return PrivateIdentity(exact.fingerprint, exact.content)
+        return PrivateIdentity(exact.fingerprint)
 
     def draw(self, exact: RadoPass, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release; rows are named by what leaves, not by what stays."""

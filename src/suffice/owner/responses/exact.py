@@ -1,6 +1,5 @@
 """One pass over private records: every cell as a code or a lattice integer. Owner's side only."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -85,20 +84,12 @@ class PrivateCells:
         return sum(len(labels) for labels, _, _ in self._parts)
 
     @property
-    def fingerprint(self) -> dict[str, bytes]:
+    def fingerprint(self) -> bytes:
         """What identifies the people: their labels in order, as for every other release, and cells.
 
         The cells are those of the table, so that another noise is no other data.
         """
-        return {**self._labels.result(), **({} if self._cells is None else self._cells.result())}
-
-    @property
-    def content(self) -> bytes:
-        """What identifies the feature cells; leaves under the ledger's key only."""
-        if self._cells is None:
-            return b""
-        _, codes, exact = self.result()
-        return hashlib.sha256(hashlib.sha256(codes.tobytes()).digest() + exact.tobytes()).digest()
+        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
 
     def randomised(self, label: Response) -> dict[str, np.ndarray]:
         """Return the arrays of a release: one fresh answer, code or number per cell."""

@@ -82,14 +82,15 @@ class RandomisedRecords(Procedure[PrivateCells]):
             "kind": self.kind,
             "epsilon": self.guarantees(exact)[0].epsilon,
             "delta": self.delta,
+            "records": exact.count,
             "channel": declared.label.matrix.tolist(),
             "details": hashlib.sha256(canonical(details)).hexdigest(),
         }
 
     def identity(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprints of labels and cells."""
+        """Return the fingerprint of labels and cells."""
         del guarantees
-        return PrivateIdentity(exact.fingerprint, exact.content)
+        return PrivateIdentity(exact.fingerprint)
 
     def draw(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh answers."""

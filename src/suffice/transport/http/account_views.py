@@ -135,7 +135,7 @@ class ChargeView:
         return [(str(unit), stated_epsilon(event, delta)) for unit, event in charges]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the charge as the export holds it; its data version stays with the owner."""
+        """Return the charge as the export holds it."""
         own = self.entry.dataset == self.dataset
         return {
             "number": self.entry.number,

@@ -18,7 +18,6 @@ from multiprocessing import get_context, parent_process
 
 from suffice.errors import (
     BurntRequestError,
-    DataChangedError,
     ForeignRowsError,
     LedgerError,
     PendingRequestError,
@@ -40,7 +39,7 @@ _LOST = (
     " enough), which is charged too"
 )
 _LATER = (LedgerError, StorageError)  # the ledger may serve the same proposal at another time
-_NEVER = (RequestConflictError, DataChangedError)  # among these: it will not
+_NEVER = RequestConflictError  # among these: it will not
 _CANNOT = "the service cannot answer this proposal; ask the owner"
 _AT_WORK = threading.Lock()  # of a worker process
 

@@ -32,7 +32,7 @@ __all__ = [
     "visible_entries",
 ]
 
-_OF_THE_LEDGER = {Kind.OPENED, Kind.MIGRATED, Kind.FROZEN, Kind.RECOVERED}
+_OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
 _ALTERED = (
     "The ledger and its log do not agree, or the log is broken. The ledger was altered. Do not"
     " release from it, and ask the owner."
@@ -258,7 +258,6 @@ def _asked(facts: Mapping[str, Any]) -> str:
 
 _WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
     Kind.OPENED: lambda facts: f"Ledger {name(facts['ledger'])}.",
-    Kind.MIGRATED: lambda facts: f"Ledger {name(facts['ledger'])}, from an older version.",
     Kind.BUDGET: _budget_words,
     Kind.CLASSES: lambda facts: (
         f"Classes of column {name(facts['label'] or 'any')}: {listed(facts['classes'])}."
