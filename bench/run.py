@@ -60,6 +60,7 @@ BENCHMARKS = {
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
     "majority": Bench("majority", (), data=True),
+    "merged_owners": Bench("merged_owners", (), data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
     "advise": Bench("advise", (), data=True),
     "many_classes": Bench("many_classes", ("--sets", "letters-8,mnist-8,har-5"), data=True),

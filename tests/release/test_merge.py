@@ -35,6 +35,16 @@ def test_two_owners_together_are_as_good_as_one():
     assert model.score(X, y) > 0.97
 
 
+def test_noise_that_is_shaped_for_one_owner_is_told(recwarn):
+    first = make_release()
+    second = make_release(seed=1, pipeline=first.pipeline)
+    merge([first, second])
+    assert not recwarn.list
+    shape = Covariance("factor", 1.0, np.diag(np.arange(1.0, 1 + len(first.pipeline.outputs))))
+    with pytest.warns(UserWarning, match="Ask their owners to release with the pipeline"):
+        merge([first, replace(second, noise=shape)])
+
+
 def test_owners_with_other_classes_do_not_merge():
     whole = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
     other = MeanOperator(epsilon=1.0, classes=(1, 0), pipeline=whole.pipeline)

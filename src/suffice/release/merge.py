@@ -1,5 +1,6 @@
 """Several owners' releases of one kind become one; each guarantee stays with its rows."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,13 @@ from suffice.release.kinds import kind_named
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.provenance import weakest
 
-__all__ = ["agreed_pipeline", "apart", "merge"]
+__all__ = ["SHAPED", "agreed_pipeline", "apart", "has_shaped_noise", "merge"]
 
+SHAPED = (
+    "Some of these releases have noise that was shaped for their own rows. Ask their owners to"
+    " release with the pipeline of the others (--pipeline-from FILE): its noise is even, and"
+    " releases with even noise fit together."
+)
 _APART = Assumption(
     "the releases used together are about different people; about the same, their losses add up",
     "declared by whoever uses them together",
@@ -38,6 +44,12 @@ def merge(releases: Release | Sequence[Release]) -> Release:
     ------
     ParameterError
         If the releases cannot be merged.
+
+    Warns
+    -----
+    UserWarning
+        If the noise of an owner's sums is shaped for that owner's rows. The mean of all owners then
+        has its noise. A learner that gets the releases one by one weighs them by their noise.
     """
     if isinstance(releases, Release):
         return releases
@@ -59,6 +71,8 @@ def merge(releases: Release | Sequence[Release]) -> Release:
     if kind.noise_along == "bags":
         noise = _noise_in_turn(releases)
     else:
+        if any(map(has_shaped_noise, releases)):
+            warnings.warn(SHAPED, stacklevel=2)
         summed = any(rule.merge == "sum" for rule in kind.arrays.values())
         shares = np.ones(len(releases)) if summed else weights
         noise = releases[0].noise.scaled(shares[0] ** 2)
@@ -72,6 +86,11 @@ def merge(releases: Release | Sequence[Release]) -> Release:
         pipeline=agreed_pipeline(releases),
         noise=noise,
     )
+
+
+def has_shaped_noise(release: Release) -> bool:
+    """Say whether the noise of a released mean operator differs from direction to direction."""
+    return "mean_operator" in release.arrays and release.noise.array is not None
 
 
 def agreed_pipeline(releases: Sequence[Release]) -> Pipeline:

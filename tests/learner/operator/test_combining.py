@@ -1,14 +1,17 @@
 """Several owners' releases as one problem: weights by how sure each is, rows that are theirs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.operator.combining import combine_releases
+from suffice.learner.operator.combining import NoiseWarning, combine_releases
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.artifact import Release
+from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
 
 _rng = np.random.default_rng(9)
@@ -124,6 +127,47 @@ def test_kinds_may_be_mixed(labels):
     assert all("different people" in str(g) for g in model_guarantees)
     with pytest.raises(ForeignRowsError):
         combine_releases(pair[::-1], X)
+
+
+def shaped(release: Release, *directions: float) -> Release:
+    """Return a release whose noise has these variances, times its own, along random directions."""
+    turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))
+    noise = Covariance("factor", release.noise.variance, turn * np.sqrt(directions))
+    return replace(release, noise=noise)
+
+
+@pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
+def test_where_noise_is_shaped_owners_are_weighted_by_direction(labels):
+    """By the least squares of two measurements with known errors, worked out the obvious way."""
+    pair = [owner(FIRST, 1.0, labels=labels), owner(SECOND, 1.0, labels=labels)]
+    pair[0] = shaped(pair[0], 1e-3, 1.0, 1.0, 1e2, 1e6)
+    with pytest.warns(NoiseWarning, match="shaped for their own rows"):
+        supervision = combine_releases(pair, X)
+    columns = 1 if labels is y else 3
+    blocks = supervision.rows[:CUT], supervision.rows[CUT:]
+    errors = [
+        release.noise.dense(5) + np.eye(5) * np.mean(rows**2) / (len(rows) * columns)
+        for rows, release in zip(blocks, pair, strict=True)
+    ]
+    gain = errors[0] @ np.linalg.inv(errors[0] + errors[1])  # of the second over the first
+    first, second = (release.arrays["mean_operator"] for release in pair)
+    assert np.allclose(supervision.estimate.operator, first + gain @ (second - first))
+    rest = np.eye(5) - gain
+    noise = rest @ pair[0].noise.dense(5) @ rest.T + gain @ pair[1].noise.dense(5) @ gain.T
+    assert np.allclose(supervision.estimate.noise.dense(5), noise)
+    assert np.allclose(owner_weights(supervision), [np.trace(rest) / 5, np.trace(gain) / 5])
+    # No direction is noisier than with the second owner alone, but for sampling.
+    assert np.linalg.eigvalsh(errors[1] - noise).min() > 0
+
+
+def test_a_shape_that_is_even_changes_nothing():
+    pair = [owner(FIRST, 0.5), owner(SECOND, 2.0)]
+    even = combine_releases(pair, X)
+    with pytest.warns(NoiseWarning):
+        by_direction = combine_releases([shaped(pair[0], 1, 1, 1, 1, 1), pair[1]], X)
+    assert np.allclose(even.estimate.operator, by_direction.estimate.operator)
+    assert np.allclose(even.estimate.noise.dense(5), by_direction.estimate.noise.dense(5))
+    assert np.allclose(owner_weights(even), owner_weights(by_direction))
 
 
 def test_one_release_has_no_weights():

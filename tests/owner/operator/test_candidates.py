@@ -277,3 +277,24 @@ def test_a_plan_shows_what_a_release_would_do(epsilon, paired):
     rare = MeanOperator(epsilon, balance=0.1).plan(PublicSource(FEW), [epsilon])
     assert (rare.chosen[0].paired, rare.chosen[0].counted) == (chosen.paired, chosen.counted)
     assert rare.chosen[0].deviation == pytest.approx(chosen.deviation, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "sums", "laplace", "gaussian", "knorm"])
+@pytest.mark.parametrize("rows", [WIDE, LONG[:60], UNEVEN], ids=["wide", "few", "uneven"])
+def test_with_a_given_pipeline_the_noise_is_even(rows, mechanism):
+    """What is merged must not give up the directions that other owners need."""
+    pipeline = MeanOperator(epsilon=1.0).public_rows(rows).pipeline
+    asked = MeanOperator(1.0, 1e-6, mechanism, pipeline=pipeline)
+    best = asked.choose(asked.public(PublicSource(rows))).best
+    assert (best.mechanism in NOISES, best.shape, best.whitened) == (True, None, None)
+    plan = asked.plan(PublicSource(rows))
+    assert all(candidate.shape is None for candidate in plan.chosen)
+
+
+def test_without_one_these_rows_would_have_other_noise():
+    best = [
+        Candidates(MeanOperator(1.0).public_rows(rows), 2).best("auto", 1.0, 1e-6)
+        for rows in (WIDE, LONG[:60])
+    ]
+    best.append(Candidates(MeanOperator(1.0).public_rows(UNEVEN), 2).best("laplace", 1.0, 0.0))
+    assert all(each.shape is not None or each.mechanism == "response" for each in best)

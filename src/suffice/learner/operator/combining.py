@@ -1,5 +1,6 @@
 """Several owners' releases as one factored problem: their rows, one operator, weights by noise."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,9 +15,21 @@ from suffice.learner.weak import Released, Supervision, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
 from suffice.learner.weights import checked_weights, repeated_count
 from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
+from suffice.notes import note
 from suffice.release.artifact import Release
+from suffice.release.covariance import Covariance
+from suffice.release.merge import SHAPED, has_shaped_noise
 
-__all__ = ["Supervised", "combine_releases", "weigh_release", "weighted_supervision"]
+__all__ = [
+    "NoiseWarning",
+    "Supervised",
+    "combine_releases",
+    "weigh_release",
+    "weighted_supervision",
+]
+
+Blocks = Sequence[np.ndarray | WeightedRows]
+Combined = tuple[np.ndarray, Covariance, np.ndarray]
 
 _A_SUM = (
     "This release is one sum over all rows, so rows cannot have weights. Ask the owner for"
@@ -26,6 +39,10 @@ _IN_FILES = (
     "These rows stay in their file, and cannot have weights there. Read them first, for example"
     " with pandas, and use engine='threads'."
 )
+
+
+class NoiseWarning(UserWarning):
+    """The noise of a release leaves little to learn; `suffice fit` prints the same sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +68,10 @@ def combine_releases(
     """Return rows and operator of all owners, each weighted by how sure their operator is.
 
     Every owner's operator estimates the same mean E[y x], with an error of covariance C from the
-    mechanism and S/m from sampling. The weights are inverse to the traces of C + S/m: without noise
-    they are the shares of rows, and a noisy owner counts for less. ``computing`` says where rows
-    that are not held are read.
+    mechanism and S/m from sampling, of which the trace alone counts here. The weights are inverse
+    to their sum: without noise they are the shares of rows, and a noisy owner counts for less.
+    Where noise is shaped, weights are matrices: an owner counts for less only along directions in
+    which its noise is large. ``computing`` says where rows that are not held are read.
     """
     _check(releases)
     blocks = public_rows(X, releases, computing or Computing())
@@ -63,14 +81,49 @@ def combine_releases(
     ]
     if len(estimates) == 1:
         return Supervised(blocks[0], estimates[0])
+    if any(map(has_shaped_noise, releases)):
+        warnings.warn(SHAPED, NoiseWarning, stacklevel=3)
+        note(SHAPED)
+        operator, noise, weights = _by_direction(blocks, estimates)
+    else:
+        operator, noise, weights = _by_owner(blocks, estimates)
+    rows, each = join_blocks(blocks, weights)
+    return Supervised(rows, replace(estimates[0], operator=operator, noise=noise), each)
+
+
+def _by_owner(blocks: Blocks, estimates: Sequence[OperatorEstimate]) -> Combined:
+    """Return operator and noise of all owners, each with one weight."""
     weights = 1 / np.array([_error(*pair) for pair in zip(blocks, estimates, strict=True)])
     weights /= weights.sum()
     noise = estimates[0].noise.scaled(weights[0] ** 2)
     for weight, estimate in zip(weights[1:], estimates[1:], strict=True):
         noise = noise + estimate.noise.scaled(weight**2)
     operator = sum(w * estimate.operator for w, estimate in zip(weights, estimates, strict=True))
-    rows, each = join_blocks(blocks, weights)
-    return Supervised(rows, replace(estimates[0], operator=operator, noise=noise), each)
+    return operator, noise, weights
+
+
+def _by_direction(blocks: Blocks, estimates: Sequence[OperatorEstimate]) -> Combined:
+    """Return operator and noise of all owners, weighted by the inverse of their covariances.
+
+    With E = C + (tr S / m d) I and A = (sum E^-1)^-1 E^-1 of each owner, the operator is sum A mu,
+    its noise sum A C A^T. The A add up to I. Rows of an owner have the weight tr A / d. Where all
+    C are even, this is what `_by_owner` returns.
+    """
+    width = blocks[0].shape[1]
+    inverses = []
+    for rows, estimate in zip(blocks, estimates, strict=True):
+        sampling = _sampling_error(rows, estimate) / width
+        error = estimate.noise.dense(width) + sampling * np.eye(width)
+        inverses.append(np.linalg.inv(error))
+    every = [np.linalg.solve(sum(inverses), inverse) for inverse in inverses]
+    pairs = list(zip(every, estimates, strict=True))
+    operator = sum(a @ estimate.operator for a, estimate in pairs)
+    weights = np.array([np.trace(a) / width for a in every])
+    if any(estimate.noise.form == "none" for estimate in estimates):
+        return operator, Covariance("none"), weights
+    values, vectors = np.linalg.eigh(sum(a @ e.noise.dense(width) @ a.T for a, e in pairs))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return operator, Covariance("factor", 1.0, root), weights
 
 
 def weigh_release(release: Release, X: Any, sample_weight: Any, computing: Computing) -> Supervised:
@@ -107,10 +160,14 @@ def weighted_supervision(
 
 def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
     """Return the trace of C + S/m per column."""
-    width = rows.shape[1]
+    noise = float(estimate.noise.along(np.eye(rows.shape[1])).sum())
+    return noise + _sampling_error(rows, estimate)
+
+
+def _sampling_error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
+    """Return the trace of S/m per column."""
     columns = 1 if estimate.operator.ndim == 1 else estimate.operator.shape[1]
-    sampling = as_weighted(rows).mean_square / (len(rows) * columns)
-    return float(estimate.noise.along(np.eye(width)).sum()) + sampling
+    return as_weighted(rows).mean_square / (len(rows) * columns)
 
 
 def _check(releases: Sequence[Release]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.combining import Supervised
+from suffice.learner.operator.combining import NoiseWarning, Supervised
 
 __all__ = [
     "CONSTANT",
@@ -29,10 +29,6 @@ MAJORITY_HIDDEN = (
     " that class."
 )
 _SURE = 1.645  # deviations: a smaller lead of a class is chance in more than 5 of 100 releases
-
-
-class NoiseWarning(UserWarning):
-    """The noise of a release leaves little to learn; `suffice fit` prints the same sentence."""
 
 
 def doubts_of(model: Any) -> list[str]:

@@ -118,6 +118,9 @@ class Candidates:
 
     ``balance`` is the proportion of the positive class for which accuracy is predicted. A release
     chooses its mechanism for equal classes.
+
+    With a given pipeline the noise is even. Such releases are merged: noise that is shaped for one
+    owner's few rows gives up most directions, and those of other owners with them.
     """
 
     def __init__(self, public: PublicRows, classes: int, balance: float = EQUAL) -> None:
@@ -126,11 +129,13 @@ class Candidates:
         moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
         self._moments, self._unit = moments, step / moments.count
         self._weight = public.pipeline.intercept
+        self._is_given = public.summary is None  # nothing was fitted on these rows
         self._codes = codes = rows / step
         # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
         self._shapes: dict[float | None, tuple[float, float, np.ndarray, Shape | None]] = {}
         self._shapes[None] = (*_norms(codes), np.ones(rows.shape[1]), None)
-        for penalty in _PENALTIES if rows.shape[1] <= MOST_SHAPED else ():
+        shaped = rows.shape[1] <= MOST_SHAPED and not self._is_given
+        for penalty in _PENALTIES if shaped else ():
             spread = penalty + moments.curvature * moments.values
             if spread.max() > _MOST_UNEVEN * spread.min():
                 continue
@@ -145,6 +150,8 @@ class Candidates:
     def every(self, mechanism: str, epsilon: float, delta: float) -> list[Candidate]:
         """Return every candidate of ``mechanism``: of "auto" and "sums" those of many."""
         names = mechanisms_at(mechanism, delta)
+        if self._is_given and mechanism in GROUPS:
+            names = [name for name in names if name in NOISES]
         return [candidate for name in names for candidate in self.of(name, epsilon, delta)]
 
     def best(self, mechanism: str, epsilon: float, delta: float) -> Candidate:
@@ -157,7 +164,7 @@ class Candidates:
         chosen = choose(self.every(mechanism, epsilon, delta))
         if mechanism not in GROUPS or not self._weight or not self._is_unsure(chosen):
             return chosen
-        if self._codes.shape[1] > MOST_SHAPED:
+        if self._codes.shape[1] > MOST_SHAPED or self._is_given:
             return chosen
         share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
         small = share >= _LEAST_COUNTED

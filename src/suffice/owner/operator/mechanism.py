@@ -72,8 +72,9 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     2-norm; see docs/errata.md). Noise is even over the coordinates, or whitened where that is
     clearly better (owner/operator/shaping.py). On few rows "auto" and "sums" give the intercept
     less noise than the features, so that the larger class is known
-    (owner/operator/candidates.py). Assumes that rows, their number and ``classes`` are public and
-    were not chosen by looking at the labels.
+    (owner/operator/candidates.py). With a given ``pipeline`` noise on sums is always even: such
+    releases are merged, and shaped noise would hide what other owners show. Assumes that rows,
+    their number and ``classes`` are public and were not chosen by looking at the labels.
 
     Parameters
     ----------
@@ -85,7 +86,8 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         "laplace" (delta = 0, D1), "knorm" (delta = 0, D2), "gaussian" (needs ``delta``, D2) or
         "response" (delta = 0: each label is randomised and published, and the learner derives the
         statistic). "auto" takes the one that public rows predict to be best for a classifier
-        (owner/operator/forecast.py), "sums" the best of all but "response".
+        (owner/operator/forecast.py), "sums" the best of all but "response". With a given
+        ``pipeline`` both take sums.
     classes : sequence
         The labels that can occur. Of two, the last is positive.
     balance : float, optional
