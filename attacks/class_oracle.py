@@ -49,7 +49,7 @@ def rates(trials: int) -> Iterator[Rate]:
             ):  # a ledger each, of the same name
                 (Path(folder) / f"{trial}{side}").mkdir()
                 path = Path(folder) / f"{trial}{side}" / "d.ledger"
-                ledger = Ledger(path, {"d": Budget(10.0)}, {"d": _CLASSES})
+                ledger = Ledger(path, {"d": Budget(10.0)}, {"d": _CLASSES}, anchor="none")
                 answers.append(_answer(rows, side_labels, ledger))
             current += answers[0] != answers[1]
     yield Rate("classes of the learner (old)", old, trials, "1: a closed hole")

@@ -1,7 +1,7 @@
 """Replaying a ledger: the same request, other names for it, an old copy of the file.
 
-The attacker wants the noise averaged away. The first two must fail; the third succeeds, and is
-why a ledger must never be restored from a copy. A checkpoint in other hands notices each time.
+The attacker wants the noise averaged away. All must fail but one: an old copy of the ledger
+together with its anchor. A checkpoint in other hands notices that each time.
 """
 
 import shutil
@@ -31,7 +31,7 @@ def _ask(path: Path, request: str | None = None) -> bytes | None:
         release = mechanism.release(
             _ROWS, _LABELS, ledger=Ledger(path), dataset="d", request=request
         )
-    except BudgetError:
+    except (BudgetError, LedgerError):
         return None
     return encode(release)
 
@@ -40,25 +40,33 @@ def rates(trials: int) -> Iterator[Rate]:
     """Yield how many new draws of noise exceed what the budget allows."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.ledger"
-        Ledger(path, {"d": Budget(float(_AFFORDABLE))})
+        Ledger(path, {"d": Budget(float(_AFFORDABLE))}, anchor=path.with_suffix(".anchor"))
         answers = {_ask(path) for _ in range(trials)}
         yield Rate("the same request again: a second draw", len(answers) - 1, trials, "0")
         many = {_ask(path, f"request {k}") for k in range(trials)} - {None}
         beyond = len(answers | many) - _AFFORDABLE
         yield Rate("other names: draws beyond the budget", beyond, trials, "0")
-        fresh = Path(folder) / "b.ledger"
-        Ledger(fresh, {"d": Budget(float(_AFFORDABLE))})
+        fresh, anchor = Path(folder) / "b.ledger", Path(folder) / "b.anchor"
+        Ledger(fresh, {"d": Budget(float(_AFFORDABLE))}, anchor=anchor)
         copy = shutil.copy(fresh, Path(folder) / "copy")
-        draws, unnoticed = set(), 0
+        copied_anchor = shutil.copy(anchor, Path(folder) / "copy.anchor")
+        first, again, draws, unnoticed = _ask(fresh), set(), set(), 0
         key, _ = generate_keys(Path(folder) / "officer")
         for _ in range(trials):
             shutil.copy(copy, fresh)
+            again.add(_ask(fresh))
+        yield Rate("an old copy restored: a new draw", len(again - {first, None}), trials, "0")
+        for _ in range(trials):
+            shutil.copy(copy, fresh)
+            shutil.copy(copied_anchor, anchor)
             draws.add(_ask(fresh))
             checkpoint = Ledger(fresh).checkpoint(key)
             shutil.copy(copy, fresh)
+            shutil.copy(copied_anchor, anchor)
             _ask(fresh)
             unnoticed += _continues(fresh, checkpoint)
-        yield Rate("an old copy restored: a new draw", len(draws), trials, "1: a known hole")
+        with_anchor = "the same with its anchor: a new draw"
+        yield Rate(with_anchor, len(draws - {None}), trials, "1: a known hole")
         yield Rate("the same, and the checkpoint does not notice", unnoticed, trials, "0")
 
 

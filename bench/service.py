@@ -74,7 +74,9 @@ class Owner:
         self.budgets = {"grants": Budget(1000.0), "crowd": Budget(1.0)}
         units = {name: {"label": budget} for name, budget in self.budgets.items()}
         classes = {name: {"y": (0, 1)} for name in units}
-        self.ledger = Ledger(folder / "bench.ledger", units, classes)
+        self.ledger = Ledger(
+            folder / "bench.ledger", units, classes, anchor=folder / "bench.anchor"
+        )
         generate_keys(folder / "bench")
         parts = (DATASET.format(name=n, features=json.dumps(NAMES)) for n in units)
         (folder / "suffice.toml").write_text(SETTINGS + "".join(parts))

@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "tokens-beside-the-log",
         "owner/ledger/verification.py",
-        "    _compare_tokens(records, replayed)\n",
-        "",
+        "if tokens != self.tokens:",
+        "if len(tokens) < len(self.tokens):",
         (_ALTERED,),
         "A token smuggled into the table is not noticed by anybody who verifies the ledger.",
     ),

@@ -55,6 +55,15 @@ def pytest_report_collectionfinish(items: list[pytest.Item]) -> str:
     return f"false alarms: {sum(map(seeds.chance_of, items)):.2g} of runs"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the anchors of ledgers out of the home folder of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with the tables of the demo, three times smaller."""

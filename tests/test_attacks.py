@@ -68,9 +68,11 @@ def test_the_spread_of_scaled_dirichlet_gives_a_label_away(attack):
     assert next(rates).successes >= 40
 
 
-def test_a_ledger_pays_no_draw_twice_unless_it_is_put_back(attack):
-    again, others, copied, unnoticed = successes(attack("ledger_replay").rates(5)).values()
-    assert (again, others, copied, unnoticed) == (0, 0, 1, 0)
+def test_a_ledger_pays_no_draw_twice_unless_it_is_put_back_with_its_anchor(attack):
+    again, others, *copied = successes(attack("ledger_replay").rates(5)).values()
+    assert (again, others) == (0, 0)
+    without_anchor, with_anchor, unnoticed = copied
+    assert (without_anchor, with_anchor, unnoticed) == (0, 1, 0)
 
 
 def test_a_swapped_release_passes_only_if_the_owner_made_it_of_these_rows(attack):

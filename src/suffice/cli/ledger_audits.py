@@ -7,17 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.checks import check_outputs
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.help import HelpfulCommand
+from suffice.cli.ledger_views import anchor_sentence
 from suffice.cli.output import say, show_json, show_table
-from suffice.errors import ParameterError
+from suffice.errors import LedgerError, ParameterError
 from suffice.options import ledger_file
 
 __all__ = ["register"]
 
 _SUBJECTS = ("request", "proposal", "token")
 _CheckpointFile = Annotated[
-    Path, typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it.")
+    Path | None,
+    typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it."),
 ]
 _Key = Annotated[
     Path | None, typer.Option("--key", help="Public key that the checkpoint must be signed with.")
@@ -99,48 +101,53 @@ def _checkpoint(
 
 def _verify(
     path: options.LedgerPath,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="A checkpoint of this ledger, as somebody kept it."),
-    ] = None,
+    checkpoint: _CheckpointFile = None,
     key: _Key = None,
     json: options.Json = False,
 ) -> None:
-    """Check that a ledger was not altered, or put back from a copy.
+    """Check that a ledger was not altered, damaged, or put back from a copy.
 
-    Without a checkpoint only accidents and careless changes are noticed: whoever can write the
-    ledger can also write its log again. A checkpoint in other hands shows that too.
+    The anchor shows a ledger that was put back without it. Whoever can write the ledger can also
+    write its log and its anchor again. A checkpoint in other hands shows that too.
     """
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.checkpoint import Checkpoint
 
-    if checkpoint is None and key is not None:
-        raise ParameterError("--key cannot be used without --checkpoint. Remove --key.")
+    if checkpoint is None:
+        refuse_unused("without --checkpoint", {"--key": key})
     signed = None if checkpoint is None else Checkpoint.load(checkpoint, key)
     ledger = Ledger(path)
     entries = ledger.verify(signed)
     if json:
         compared = None if signed is None else _as_json(signed)
         facts = {"entries": len(entries), "head": entries[-1].digest, "frozen": ledger.frozen}
+        facts["anchor"] = ledger.anchor.shown_place
         show_json({"ledger": str(ledger.path), **facts, "checkpoint": compared})
-        return
-    if ledger.frozen:
-        say(f"The ledger is frozen: {ledger.frozen}. Use `suffice ledger recover`.")
-    say(f"{ledger.path}: {len(entries)} entries. Budgets, charges and releases agree with them.")
+    else:
+        say(
+            f"{ledger.path}: {len(entries)} entries. Budgets, charges and releases agree with them."
+        )
+        say(anchor_sentence(ledger.anchor), *_compared(signed, key))
+    if reason := ledger.frozen:
+        raise LedgerError(f"The ledger is frozen: {reason}. Use `suffice ledger recover`.")
+
+
+def _compared(signed: Any, key: Path | None) -> list[str]:
+    """Return what a checkpoint has shown, in sentences."""
     if signed is None:
-        say("No checkpoint was compared: a ledger that was put back from a copy looks like this.")
-        return
-    say(
+        lookalike = "a ledger that was put back together with its anchor looks like this"
+        return [f"No checkpoint was compared: {lookalike}."]
+    continues = (
         f"The log continues the checkpoint of {signed.time}, which has {signed.entries} entries and"
         f" is signed with key {signed.key_id}."
     )
-    if key is None:
-        say("Compare the key with the one that you know, or use --key.")
+    unknown = "Compare the key with the one that you know, or use --key."
+    return [continues] + [unknown] * (key is None)
 
 
 def _recover(
     path: options.LedgerPath,
-    checkpoint: _CheckpointFile,
+    checkpoint: _CheckpointFile = None,
     key: _Key = None,
     released: Annotated[
         list[str] | None,
@@ -155,18 +162,35 @@ def _recover(
             help="You state: the ledger and the files of --released are all that was released.",
         ),
     ] = False,
+    only_copy: Annotated[
+        bool,
+        typer.Option(
+            "--only-copy",
+            help="You state: this is the only copy of the ledger, for example after a move.",
+        ),
+    ] = False,
+    anchor: options.AnchorPlace = None,
 ) -> None:
-    """Use a ledger again that was restored from a copy.
+    """Use a ledger again that is frozen.
 
-    A restored ledger has forgotten the charges since the copy was made. This command compares it
-    with your newest checkpoint, charges the releases that you name, and ends the freeze.
+    A ledger that was moved finds no anchor. State with --only-copy that no other copy is used. A
+    ledger that was restored has forgotten the charges since the copy was made. This command
+    compares it with your newest checkpoint, or with its anchor. It charges the releases that you
+    name, and ends the freeze.
     """
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.checkpoint import Checkpoint
     from suffice.owner.ledger.verification import LostEntriesError
     from suffice.release.codec import load
 
-    signed = Checkpoint.load(checkpoint, key)
+    if only_copy:
+        refuse_unused(
+            "with --only-copy",
+            {"--checkpoint": checkpoint, "--released": released, "--complete": complete or None},
+        )
+    if checkpoint is None:
+        refuse_unused("without --checkpoint", {"--key": key})
+    signed = None if checkpoint is None else Checkpoint.load(checkpoint, key)
     releases: dict[str, list[Any]] = {}
     for item in released or ():
         dataset, sign, file = item.partition("=")
@@ -174,21 +198,22 @@ def _recover(
             raise ParameterError("--released takes DATASET=FILE, once for each file.")
         releases.setdefault(dataset, []).append(load(Path(file)))
     ledger = Ledger(path)
-    if not complete:
+    if not complete and not only_copy:
         try:
             ledger.verify(signed)
-            outcome = "The log continues the checkpoint; later charges may be missing."
+            outcome = "Later charges than those of the checkpoint or the anchor may be missing."
         except LostEntriesError as lost:
             outcome = str(lost)
         raise ParameterError(
             f"{outcome} Collect every release since the copy was made. Name those files with"
-            " --released, and add --complete."
+            " --released, and add --complete. If this is the only copy, use --only-copy instead."
         )
-    charged = ledger.recover(signed, releases)
+    charged = ledger.recover(signed, None if only_copy else releases, anchor=anchor)
     say(
         f"{ledger.path}: the ledger can be used again. Releases charged now: {charged}. Sign a new"
         " checkpoint."
     )
+    say(anchor_sentence(ledger.anchor))
 
 
 def _as_json(checkpoint: Any) -> dict[str, Any]:

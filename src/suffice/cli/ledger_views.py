@@ -8,12 +8,20 @@ from suffice.cli.output import show_table
 from suffice.privacy.words import round_up
 
 __all__ = [
+    "anchor_sentence",
     "balance_json",
     "balance_table",
     "composition_lines",
     "history_json",
     "history_table",
 ]
+
+
+def anchor_sentence(anchor: Any) -> str:
+    """Return where the anchor of a ledger is, or that nothing notices a copy."""
+    if anchor.kind == "none":
+        return "It has no anchor: only a checkpoint notices that it was put back from a copy."
+    return f"Its anchor is {anchor.shown_place}. Do not restore it together with the ledger."
 
 
 def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:

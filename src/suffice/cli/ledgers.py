@@ -8,6 +8,7 @@ from suffice.cli import ledger_audits, options
 from suffice.cli.checks import refuse_unused
 from suffice.cli.help import HelpfulCommand, group_with
 from suffice.cli.ledger_views import (
+    anchor_sentence,
     balance_json,
     balance_table,
     composition_lines,
@@ -62,8 +63,13 @@ def init(
         str | None,
         typer.Option(help="Label column that has these classes. Default: any column."),
     ] = None,
+    anchor: options.AnchorPlace = None,
 ) -> None:
-    """Set the privacy budget of a data set. It is final."""
+    """Set the privacy budget of a data set. It is final.
+
+    A new ledger also gets an anchor: the end of its log, kept in another place. With it, a ledger
+    that was put back from a copy starts frozen.
+    """
     from suffice.owner.ledger import Ledger
     from suffice.privacy.guarantee import Budget
 
@@ -71,13 +77,14 @@ def init(
         refuse_unused("without --classes", {"--label": label})
     budget = Budget(epsilon, delta)
     declared = None if classes is None else {dataset: {label or "": values(classes)}}
-    ledger = Ledger(path, {dataset: {unit: budget}}, declared)
+    ledger = Ledger(path, {dataset: {unit: budget}}, declared, anchor=anchor)
     if about := budget.explained(unit):
         say(about)
     say(f"{ledger.path}: the budget of data set {dataset!r} is {budget} per {unit}.")
     if classes is not None:
         column = "every label column" if label is None else f"label column {label!r}"
         say(f"Its classes, for {column}: {', '.join(map(str, values(classes)))}.")
+    say(anchor_sentence(ledger.anchor))
 
 
 @ledger_app.command("show", cls=HelpfulCommand)

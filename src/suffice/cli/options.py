@@ -9,6 +9,7 @@ import typer
 from suffice.options import REQUIRED, options_of, output_option
 
 __all__ = [
+    "AnchorPlace",
     "Force",
     "Json",
     "JsonOutput",
@@ -23,6 +24,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 LedgerPath = Annotated[
     str, typer.Argument(help="The ledger's file, or postgresql://HOST/DATABASE.", metavar="PATH")
+]
+AnchorPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor",
+        metavar="FILE|command:PROGRAM|none",
+        help="Where the end of the log is also kept. Default: a file in your state folder.",
+    ),
 ]
 SigningKey = Annotated[
     Path | None, typer.Option("--sign", help="Sign the file with this private key.")

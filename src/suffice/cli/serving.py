@@ -77,6 +77,7 @@ def _prepare(folder: Path) -> None:
 
     Budgets are final, so nobody but the owner sets them.
     """
+    from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.opening import store_at
     from suffice.release.files import write_whole
     from suffice.release.signing import generate_keys
@@ -92,7 +93,7 @@ def _prepare(folder: Path) -> None:
         say(f"{public}: learners check releases with this public key.")
     store = store_at(settings.ledger)
     if not store.exists():
-        store.prepare()
+        Ledger(settings.ledger, {}, anchor=settings.key.with_suffix(".anchor"))
         say(
             f"{store.path}: this ledger has no budgets yet. Add one for each data set with"
             f" `suffice ledger init {store.path} --dataset NAME --epsilon NUMBER`."

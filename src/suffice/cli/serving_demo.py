@@ -149,7 +149,7 @@ def _make_clinic(folder: Path) -> Mapping[Role, str]:
     csv.write_csv(patients.select(PATIENT_COLUMNS), learner / "rows.csv")
     budgets = {name: {"label": Budget(epsilon)} for name, epsilon in _BUDGETS.items()}
     classes = {name: {name: (0, 1)} for name in _BUDGETS}
-    Ledger(folder / "clinic.ledger", budgets, classes)
+    Ledger(folder / "clinic.ledger", budgets, classes, anchor=folder / "clinic.anchor")
     _, public = generate_keys(folder / "clinic")
     shutil.copy(public, learner / "clinic.pub")
     write_whole(folder / FILE_NAME, _SETTINGS.encode())

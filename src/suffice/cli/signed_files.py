@@ -57,6 +57,8 @@ def export_lines(export: Any) -> Iterator[Pair]:
     yield "ledger", name(content["ledger"])
     if content["frozen"]:
         yield "warning", f"the ledger was frozen: {quoted(content['frozen'])}"
+    if content["anchor"] == "none":
+        yield "warning", "the ledger has no anchor: only checkpoints notice that it was put back"
     if export.is_complete:
         yield "log", f"{content['entries']:,} entries, one unbroken chain"
         yield "hash of the last", name(content["head"])

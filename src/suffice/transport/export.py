@@ -109,6 +109,7 @@ _CONTENT = {
     "entries": int,
     "head": str,
     "frozen": str,
+    "anchor": str,
     "scope": [str],
     "datasets": [_DATASET],
     "log": [{"number": int, "time": str, "kind": str, "text": str, "digest": str}],

@@ -82,14 +82,17 @@ def test_the_log_holds_no_fingerprint_no_hash_of_the_data_and_no_key(address):
 
 
 def test_neighbouring_labels_leave_the_same_log_but_for_the_noise(place):
-    """Nothing but the digest of the noisy release, the name of the ledger and the time differs."""
+    """Nothing but digests of what is random (release, ledger, claim) and the time differs."""
     logs = []
     for number, labels in enumerate((Y, 1 - Y)):
         ledger = Ledger(place(f"n{number}"), {"d": Budget(2.0)})
         operator = MeanOperator(0.5, mechanism="laplace")
         operator.release(X, labels, ledger=ledger, dataset="d", request="r")
         logs.append(
-            [(e.number, e.kind, {**e.facts, "release": 0, "ledger": 0}) for e in ledger.log()]
+            [
+                (e.number, e.kind, {**e.facts, "release": 0, "ledger": 0, "claim": 0})
+                for e in ledger.log()
+            ]
         )
     assert logs[0] == logs[1]
 
@@ -132,10 +135,10 @@ def test_a_changed_entry_changes_every_digest_after_it():
     """Whoever changes an entry, and its digest with it, has to change the head as well."""
     entries: list[LogEntry] = []
     for kind in (Kind.OPENED, Kind.BUDGET, Kind.DEBIT, Kind.FINISH):
-        last = (entries[-1].number, entries[-1].digest) if entries else None
-        entries.append(next_entry(last, kind, "{}"))
+        previous = entries[-1].digest if entries else FIRST
+        entries.append(next_entry(len(entries), previous, kind, "{}"))
     assert list(checked_chain(entries)) == entries
-    forged = next_entry((2, entries[1].digest), Kind.BURNT, "{}")
+    forged = next_entry(2, entries[1].digest, Kind.BURNT, "{}")
     with pytest.raises(LedgerError, match="Entry 4"):
         list(checked_chain([*entries[:2], forged, entries[3]]))
     with pytest.raises(LedgerError, match="Entry 1"):
@@ -150,24 +153,24 @@ def test_altered_bytes_of_a_release_are_noticed(address):
 
 
 def test_a_log_that_was_cut_together_with_its_charges_needs_a_checkpoint(address, keys):
-    """Without one it looks like a shorter history; the head that somebody kept shows it."""
+    """The log looks like a shorter history. The anchor freezes it; a checkpoint proves it."""
     checkpoint = Ledger(address).checkpoint(keys[0])
     altered(
         address, "DELETE FROM debits WHERE request = 'lost'", "DELETE FROM log WHERE number > 5"
     )
-    assert len(Ledger(address).verify()) == 5
-    with pytest.raises(LostEntriesError, match=r"5 entries, and the checkpoint .* counts 8"):
+    assert [entry.kind for entry in Ledger(address).verify()][5:] == ["frozen"]
+    with pytest.raises(LostEntriesError, match=r"6 entries, and the checkpoint .* counts 8"):
         Ledger(address).verify(checkpoint)
 
 
 def test_entries_with_line_breaks_cannot_pass_for_others():
-    first = next_entry(None, Kind.OPENED, "1\n2")
+    first = next_entry(0, FIRST, Kind.OPENED, "1\n2")
     other = LogEntry(1, first.time, f"{first.kind}\n1", "2", first.digest)
     assert other.follows(FIRST)  # two readings of one text
     for entry in (first, other):
         with pytest.raises(LedgerError, match="was altered"):
             list(checked_chain([entry]))
-    plain = next_entry(None, Kind.OPENED, "{}")
+    plain = next_entry(0, FIRST, Kind.OPENED, "{}")
     assert list(checked_chain([plain])) == [plain]
 
 
@@ -230,7 +233,7 @@ def release(path: Path, request: str):
 def restored(tmp_path, keys):
     """Return a ledger put back from a copy, the checkpoint since, and what was released since."""
     path = tmp_path / "l"
-    Ledger(path, {"d": Budget(1.2)})
+    Ledger(path, {"d": Budget(1.2)}, anchor="none")
     release(path, "before")
     shutil.copy(path, tmp_path / "copy")
     since = release(path, "since")
@@ -269,7 +272,7 @@ def test_recovery_charges_what_was_forgotten_and_the_log_says_so(restored, keys)
 
 def test_recovery_may_exceed_the_budget_and_nothing_fits_afterwards(tmp_path, keys):
     path = tmp_path / "l"
-    ledger = Ledger(path, {"d": Budget(0.5)})
+    ledger = Ledger(path, {"d": Budget(0.5)}, anchor="none")
     empty = Path(shutil.copy(path, tmp_path / "copy"))
     first = release(path, "first")
     checkpoint = ledger.checkpoint(keys[0])
@@ -283,7 +286,7 @@ def test_recovery_may_exceed_the_budget_and_nothing_fits_afterwards(tmp_path, ke
 def test_a_frozen_ledger_charges_nothing_and_says_why(address, keys):
     ledger = Ledger(address)
     with ledger._store.writing() as records:
-        records.freeze("it was restored", records.place())
+        records.freeze("it was restored")
     with pytest.raises(LedgerError, match="is frozen: it was restored"):
         ledger.debit("d", promise(), ask("more"))
     assert ledger.debit("d", promise(), ask("stored")) == b"bytes"

@@ -54,6 +54,27 @@ def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
     assert [entry.facts["proposal"] for entry in refusals] == [proposal.digest]
 
 
+def test_a_budget_that_was_raised_behind_a_running_service_grants_nothing(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    settings = Settings.load(clinic.folder)
+
+    def ask(purpose: str) -> jobs.Outcome:
+        body = clinic.proposal(purpose).encode()
+        return jobs.settle(settings, "diagnosis", body, approved=True)
+
+    granted = ask("first")
+    assert granted.release is not None
+    with clinic.ledger.store.writing() as records:
+        records.db.execute("UPDATE budgets SET epsilon = '5.0'")
+    for purpose in ("second", "third", "fourth"):
+        with pytest.raises(LedgerError, match=r"disagree|frozen"):
+            ask(purpose)
+    jobs._opened.cache_clear()  # as a restart does
+    with pytest.raises(LedgerError, match=r"disagree|frozen"):
+        ask("after a restart")
+    assert clinic.charges("diagnosis") == 1
+
+
 def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("label 7")

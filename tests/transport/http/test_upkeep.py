@@ -62,7 +62,7 @@ def test_a_frozen_ledger_returns_what_it_holds_and_charges_after_recovery(tmp_pa
         remote = Remote(url, clinic.tokens["learner"], clinic.folder / "clinic.pub")
         _, release = remote.propose(before, "diagnosis")
         with clinic.ledger._store.writing() as records:  # as PostgreSQL does after a restore
-            records.freeze("it was restored", records.place())
+            records.freeze("it was restored")
         assert remote.propose(before, "diagnosis")[1] == release
         with pytest.raises(ServiceError, match="not answered yet"):
             remote.propose(after, "diagnosis", wait=0)

@@ -98,7 +98,7 @@ def in_process(exercised: ExercisedMechanism, handed: Handed) -> Shown:
         DATASET: {charged_unit(exercised): BUDGET},
         AUXILIARY_DATASET: {Unit.RECORD: BUDGET},
     }
-    ledger = Ledger(_LEDGER, budgets)
+    ledger = Ledger(_LEDGER, budgets, anchor="none")
     try:
         with collected_notes():  # of what is set up for several pairs
             request = ReleaseRequest.of(exercised, handed)
@@ -162,7 +162,7 @@ def _charged_to(ledger: Path) -> list[str]:
 def _opened(ledger: Path, unit: Unit, budget: Budget) -> list[str]:
     """Return the words with which a budget is opened."""
     stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}", f"--unit={unit}"]
-    return [str(ledger), f"--dataset={DATASET}", *stated]
+    return [str(ledger), f"--dataset={DATASET}", *stated, "--anchor=none"]
 
 
 def _names() -> Shown:

@@ -52,7 +52,7 @@ def _flat(where: str, value: Any) -> Shown:
 def ledger_part(ledger: Ledger) -> Shown:
     """Return what a ledger shows: every charge but its time, the balances, and the audit log.
 
-    Digests of releases, which noise is in, are left out, and so is the ledger's random name.
+    Digests of releases, which noise is in, are left out, and so are random names.
     """
     visible: Shown = {}
     for entry in ledger.history():
@@ -62,7 +62,7 @@ def ledger_part(ledger: Ledger) -> Shown:
     for balance in ledger.balances():
         visible[f"balance of {balance.dataset} per {balance.unit}"] = repr(balance).encode()
     for line in ledger.log():
-        facts = {k: v for k, v in line.facts.items() if k not in {"release", "ledger"}}
+        facts = {k: v for k, v in line.facts.items() if k not in {"release", "ledger", "claim"}}
         visible[f"log {line.number}: {line.kind}"] = repr(facts).encode()
     return visible
 

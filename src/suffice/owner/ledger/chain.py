@@ -15,13 +15,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from suffice.errors import LedgerError
 
-__all__ = ["FIRST", "Kind", "LogEntry", "checked_chain", "digest_of_bytes", "next_entry", "utc_now"]
+__all__ = [
+    "FIRST",
+    "AlteredLedgerError",
+    "Kind",
+    "LogEntry",
+    "checked_chain",
+    "digest_of_bytes",
+    "next_entry",
+    "utc_now",
+]
 
 FIRST = "0" * 64  # what the first entry continues
+
+
+class AlteredLedgerError(LedgerError):
+    """The log of a ledger is broken, or its tables do not hold what the log says.
+
+    ``reason`` is why the ledger is frozen. It is the same whatever was altered, because readers of
+    some data sets see it too.
+    """
+
+    reason: ClassVar[str] = "it and its log disagree; `suffice ledger verify` says where"
 
 
 class Kind(StrEnum):
@@ -86,19 +105,19 @@ def digest_of_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def next_entry(last: tuple[int, str] | None, kind: Kind, text: str) -> LogEntry:
-    """Return the entry after the last one, of which number and digest are given; None: the first.
+def next_entry(last: int, previous: str, kind: Kind, text: str) -> LogEntry:
+    """Return the entry after the last one, of which number and digest are given.
 
     Examples
     --------
-    >>> first = next_entry(None, Kind.OPENED, "{}")
-    >>> second = next_entry((first.number, first.digest), Kind.BUDGET, "{}")
+    >>> first = next_entry(0, FIRST, Kind.OPENED, "{}")
+    >>> second = next_entry(first.number, first.digest, Kind.BUDGET, "{}")
     >>> first.number, second.number, second.follows(first.digest), second.follows(FIRST)
     (1, 2, True, False)
     """
-    number, previous = (1, FIRST) if last is None else (last[0] + 1, last[1])
     time = utc_now()
-    return LogEntry(number, time, str(kind), text, _digest(previous, number, time, kind, text))
+    digest = _digest(previous, last + 1, time, kind, text)
+    return LogEntry(last + 1, time, str(kind), text, digest)
 
 
 def _digest(previous: str, number: int, time: str, kind: str, text: str) -> str:
@@ -106,13 +125,17 @@ def _digest(previous: str, number: int, time: str, kind: str, text: str) -> str:
     return digest_of_bytes(f"{previous}\n{number}\n{time}\n{kind}\n{text}".encode())
 
 
-def checked_chain(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
-    """Yield the entries of a log, or raise at the first that does not continue the one before."""
-    previous = FIRST
-    for expected, entry in enumerate(entries, start=1):
+def checked_chain(
+    entries: Iterable[LogEntry], after: int = 0, previous: str = FIRST
+) -> Iterator[LogEntry]:
+    """Yield entries of a log, or raise at the first that does not continue the one before.
+
+    They come after the entry of number ``after``, whose digest is ``previous``.
+    """
+    for expected, entry in enumerate(entries, start=after + 1):
         whole = "\n" not in f"{entry.time}{entry.kind}{entry.text}"
         if entry.number != expected or not whole or not entry.follows(previous):
-            raise LedgerError(
+            raise AlteredLedgerError(
                 f"Entry {expected} of the ledger's log does not continue the one before it. The"
                 " ledger was altered. Do not release from it; see `suffice ledger recover`."
             )

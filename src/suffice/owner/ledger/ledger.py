@@ -29,17 +29,20 @@ from suffice.errors import (
     LedgerError,
     ParameterError,
     PendingRequestError,
+    SufficeError,
 )
 from suffice.notes import note
 from suffice.owner.ledger import rules
+from suffice.owner.ledger.anchors import anchor_of, recorded_place
 from suffice.owner.ledger.audited import AuditedLedger
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.chain import AlteredLedgerError, Kind
 from suffice.owner.ledger.charging import DatasetCharge
 from suffice.owner.ledger.opening import store_at
 from suffice.owner.ledger.room import event_for_delta, largest_epsilon
 from suffice.owner.ledger.rows import Balance, Charge, Entry, Request, charges_to_text
 from suffice.owner.ledger.statements import balances_in, entry_of, sentence_of_what_fits
 from suffice.owner.ledger.store import Claim, Records, Store
+from suffice.owner.ledger.verification import Replay
 from suffice.owner.notebook_views import html_table, text_table
 from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -81,13 +84,19 @@ class Ledger(AuditedLedger):
     classes : mapping, optional
         Data set name to its list of classes, or to a mapping from label column to such a list.
         Classes are final as well.
+    anchor : str or Path, optional
+        Where the end of the log is also kept, so that a ledger that was put back from a copy
+        starts frozen: a file, ``command:PROGRAM`` (run with the word read or write), or ``none``.
+        Default: a file in the user's state folder ($XDG_STATE_HOME or ~/.local/state). An existing
+        ledger knows its anchor.
 
     Raises
     ------
     LedgerError
-        If the ledger is missing and no budgets are given, or if it holds other budgets or classes.
+        If the ledger is missing and no budgets are given, if it holds other budgets or classes, or
+        if its file is damaged.
     StorageError
-        If it cannot be read or written.
+        If it, or the anchor of a new ledger, cannot be read or written.
 
     Examples
     --------
@@ -108,17 +117,21 @@ class Ledger(AuditedLedger):
         path: str | Path,
         budgets: Mapping[str, Budget | Mapping[Unit | str, Budget]] | None = None,
         classes: Declared | None = None,
+        *,
+        anchor: str | Path | None = None,
     ) -> None:
         self._store: Store = store_at(path)
         self.path: Path | str = self._store.path
         self._claims: dict[tuple[str, str], Claim] = {}
-        if not budgets and not self._store.exists():
+        self._replay, self._altered = Replay(), ""
+        if budgets is None and not self._store.exists():
             raise LedgerError(
                 f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
             )
         per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
         per_label = {name: _by_label(declared) for name, declared in (classes or {}).items()}
-        self._store.prepare()
+        self._store.prepare(recorded_place(anchor))
+        self._check_opened(anchor)
         if not per_unit and not per_label:
             return
         with self._store.writing() as records:
@@ -272,6 +285,7 @@ class Ledger(AuditedLedger):
             with self._store.writing(claim) as records:
                 for charge in charges:
                     self._check_exists(records, charge.dataset)
+                self._check_unaltered(records, debit)
                 earlier = records.charge(dataset, request.name)
                 if earlier is None:
                     self._check_not_frozen(records)
@@ -282,11 +296,16 @@ class Ledger(AuditedLedger):
             claim.release()
             self._record_refusal(debit, str(refusal))
             raise BudgetError(f"{refusal} {self._what_fits(debit)}".rstrip()) from None
+        except AlteredLedgerError as error:
+            claim.release()
+            self._freeze(error.reason)
+            raise
         except BaseException:
             claim.release()
             raise
         if earlier is None:
             self._claims[dataset, request.name] = claim
+            self._advance_anchor(dataset, request.name)
             _note_other_names(elsewhere)
             return None
         claim.release()
@@ -302,12 +321,31 @@ class Ledger(AuditedLedger):
             budgets, spent = records.budgets(name), records.spent(name)
             rules.check_affordable(name, charge.guarantees, budgets, spent)
 
+    def _check_unaltered(self, records: Records, debit: _Debit) -> None:
+        """Raise if what a charge rests on is not what the log says, since this process began."""
+        self._replay.catch_up(records)
+        self._replay.check_basis(records, [charge.dataset for charge in debit.charges])
+
     def _check_not_frozen(self, records: Records) -> None:
-        if reason := records.frozen():
+        if reason := self._reason_to_freeze(records):
             raise LedgerError(
-                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until it is"
-                " compared with a checkpoint. Use `suffice ledger recover`."
+                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until you use"
+                " `suffice ledger recover`."
             )
+
+    def _advance_anchor(self, dataset: str, request: str) -> None:
+        """Move the anchor to this charge; a charge whose anchor cannot be written is burnt."""
+        try:
+            with self._store.writing() as records:
+                anchor_of(records).advance(records)
+        except BaseException as error:
+            self.abandon(dataset, request)
+            if not isinstance(error, SufficeError):
+                raise
+            raise type(error)(
+                f"{error} Request {request!r} stays charged, and nothing was drawn for it. Correct"
+                " this first, then use a new --request name (Python: request=...)."
+            ) from None
 
     def _record_refusal(self, debit: _Debit, reason: str) -> None:
         """Write down a refusal for the budget, once; it follows from public charges alone."""
@@ -401,6 +439,9 @@ class Ledger(AuditedLedger):
                 charge = self._again(charge, burn=False)
             else:
                 charge = self._again(charge, burn=True)
+        with self._store.writing() as records:
+            self._replay.catch_up(records)
+        self._replay.check_charge(charge)
         return charge.data
 
     def _again(self, charge: Charge, *, burn: bool) -> Charge:

@@ -18,7 +18,7 @@ from pathlib import Path
 from suffice.errors import LedgerError, StorageError
 from suffice.privacy.randomness import private_words
 
-__all__ = ["FileClaim", "is_held", "sweep_claims", "whole_file"]
+__all__ = ["FileClaim", "is_held", "sweep_claims", "whole_file", "whole_folder"]
 
 _BUSY_SECONDS = 120.0
 _LONGEST_NAP = 0.01
@@ -67,6 +67,19 @@ def whole_file(path: Path) -> Iterator[None]:
     deadline = time.monotonic() + _BUSY_SECONDS
     with _thread_alone(path, deadline), _locked(path, deadline):
         yield
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[None]:
+    """Hold a folder alone, among threads and processes; names in it are durable at the end."""
+    lock_file = _LockFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
+    try:
+        fcntl.flock(lock_file.number, fcntl.LOCK_EX)
+        yield
+        os.fsync(lock_file.number)
+    finally:
+        lock_file.close()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from suffice.errors import LedgerError, ParameterError, StorageError
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.anchors import anchor_of
 from suffice.owner.ledger.log_tables import Cursor
 from suffice.owner.ledger.postgres_sessions import Sessions
 from suffice.owner.ledger.schema import SCHEMA, VERSION
@@ -102,7 +102,7 @@ class PostgresStore:
         with self._transaction(_READING) as db:
             return _exists(db)
 
-    def prepare(self) -> None:
+    def prepare(self, anchor: str) -> None:
         """Make the tables, or check those that are there; freeze a ledger that was restored."""
         with self._translated():
             self._check_server()
@@ -112,13 +112,14 @@ class PostgresStore:
             if not _exists(db):
                 self._make_tables(db)
                 db.execute("INSERT INTO version VALUES (%s)", (VERSION,))
-                db.execute("INSERT INTO secret VALUES (1, %s)", (private_words(4).tobytes(),))
-                tables.open_log(_place(db), Kind.OPENED, {"schema": VERSION})
+                tables.open_log(_place(db), anchor, VERSION)
+                anchor_of(tables).replace(tables)
                 return
             self._check_version(db)
             place = _place(db)
             if tables.place() != place:
-                tables.freeze(_RESTORED, place)
+                tables.freeze(_RESTORED)
+                tables.settle_at(place)
 
     def _make_tables(self, db: Any) -> None:
         query = "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from suffice.owner.ledger.chain import digest_of_bytes
 from suffice.owner.ledger.charging import DatasetCharge
 from suffice.privacy.accounting import event_from_json
 from suffice.privacy.events import Event
@@ -18,6 +19,7 @@ __all__ = [
     "Request",
     "charges_from_text",
     "charges_to_text",
+    "seal_of",
     "stated_epsilon",
     "texts_by_dataset",
 ]
@@ -70,6 +72,8 @@ class Charge:
         Number of the entry of the audit log that records the charge.
     closed : int or None
         Number of the entry that records how it ended; None while it is debited.
+    seal : str
+        Digest of what the audit log does not hold of it (`seal_of`).
     data : bytes, optional
         The stored release.
     """
@@ -85,6 +89,7 @@ class Charge:
     state: str
     opened: int
     closed: int | None
+    seal: str
     data: bytes | None = field(repr=False, default=None)
 
     @property
@@ -171,6 +176,14 @@ class Entry:
 
 def _stated_delta(parameters: Mapping[str, Any]) -> float:
     return float(parameters.get("delta") or 0.0)
+
+
+def seal_of(*parts: object) -> str:
+    """Return a digest of the parts of a charge that the audit log may not hold.
+
+    It shows damage of the file. The log shows changes of all that decides about a charge.
+    """
+    return digest_of_bytes(json.dumps(parts).encode())
 
 
 def stated_epsilon(event: Event, delta: float) -> float:

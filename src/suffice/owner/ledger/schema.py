@@ -6,7 +6,7 @@ record it, and so does a token.
 
 __all__ = ["SCHEMA", "VERSION"]
 
-VERSION = 4
+VERSION = 5
 
 _AUDIT = (
     """CREATE TABLE log (
@@ -20,7 +20,8 @@ _AUDIT = (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         name TEXT NOT NULL,
         place TEXT NOT NULL,
-        frozen TEXT NOT NULL
+        frozen TEXT NOT NULL,
+        anchor TEXT NOT NULL
     ) STRICT""",
 )
 
@@ -98,6 +99,7 @@ SCHEMA = (
         bytes BLOB,
         opened INTEGER NOT NULL UNIQUE REFERENCES log (number),
         closed INTEGER UNIQUE REFERENCES log (number),
+        seal TEXT NOT NULL,
         UNIQUE (dataset, request),
         CHECK ((state = 'finished') = (bytes IS NOT NULL)),
         CHECK ((state = 'debited') = (closed IS NULL))

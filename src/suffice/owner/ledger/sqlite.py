@@ -7,12 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from suffice.errors import LedgerError, StorageError
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.anchors import anchor_of
 from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
 from suffice.owner.ledger.schema import SCHEMA, VERSION
 from suffice.owner.ledger.store import Claim
 from suffice.owner.ledger.tables import Tables
-from suffice.privacy.randomness import private_words
 
 __all__ = ["SqliteStore"]
 
@@ -26,22 +25,35 @@ class SqliteStore:
         self.path = path
 
     def exists(self) -> bool:
-        """Say whether there is a file."""
-        return self.path.exists()
+        """Say whether there is a file with anything in it."""
+        return self.path.exists() and self.path.stat().st_size > 0
 
-    def prepare(self) -> None:
-        """Make the tables, or raise if they are of another version."""
+    def prepare(self, anchor: str) -> None:
+        """Make the tables, or check those that are there, and the file."""
         with self._transaction() as db:
             version = _version(db)
             if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 for statement in SCHEMA:
                     db.execute(statement)
-                db.execute("INSERT INTO secret VALUES (1, ?)", (private_words(4).tobytes(),))
-                Tables(db).open_log("", Kind.OPENED, {"schema": VERSION})
+                tables = Tables(db)
+                tables.open_log("", anchor, VERSION)
                 db.execute(f"PRAGMA user_version = {VERSION}")
+                anchor_of(tables).replace(tables)
             else:
                 self._check_version(version)
+                self._check_file(db)
         sweep_claims(self.path)
+
+    def _check_file(self, db: sqlite3.Connection) -> None:
+        """Raise if a page, an index, a reference or a definition is not what it must be."""
+        whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        astray = db.execute("PRAGMA foreign_key_check").fetchone()
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+        if not whole or astray or {sql for (sql,) in db.execute(query)} != {*SCHEMA}:
+            raise LedgerError(
+                f"The file {self.path} is damaged. Do not release from it. Restore it from a"
+                " backup, and use `suffice ledger recover`."
+            )
 
     def _check_version(self, version: int) -> None:
         if version != VERSION:

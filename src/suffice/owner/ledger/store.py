@@ -60,6 +60,9 @@ class Records(Protocol):
     def spent(self, dataset: str) -> list[str]:
         """Return what every charge, oldest first, cost this data set, whichever it was for."""
 
+    def spent_by_request(self) -> dict[tuple[str, str], str]:
+        """Return what every charge cost, as text, by data set and request."""
+
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""
 
@@ -98,8 +101,17 @@ class Records(Protocol):
         With ``once`` an entry that says the same is not written again.
         """
 
-    def log(self) -> list[LogEntry]:
-        """Return every entry of the audit log, oldest first, unchecked."""
+    def log(self, after: int = 0) -> list[LogEntry]:
+        """Return the entries of the audit log after some number, oldest first, unchecked."""
+
+    def head(self) -> tuple[int, str]:
+        """Return number and digest of the last entry, unchecked."""
+
+    def digest_at(self, number: int) -> str | None:
+        """Return the digest of the entry of this number, or None."""
+
+    def anchor(self) -> str:
+        """Return where the ledger's anchor is."""
 
     def add_token(self, token: Token) -> None:
         """Write down a new token, and that it was made."""
@@ -117,12 +129,15 @@ class Records(Protocol):
         """Write down the day of a token's last use; the log says nothing about it."""
 
     def name(self) -> str:
-        """Return the name of the ledger: 128 random bits, by which checkpoints know it."""
+        """Return the name of the ledger, by which checkpoints know it."""
 
     def frozen(self) -> str:
         """Return why nothing may be charged until the ledger is recovered; "" if it may."""
 
-    def thaw(self, facts: Mapping[str, Any]) -> None:
+    def freeze(self, reason: str) -> None:
+        """Let nothing be charged any more."""
+
+    def thaw(self, facts: Mapping[str, Any], anchor: str) -> None:
         """Write down how the ledger was recovered; from now on it may be charged again."""
 
 
@@ -139,8 +154,14 @@ class Store(Protocol):
     def exists(self) -> bool:
         """Say whether there is something to open."""
 
-    def prepare(self) -> None:
-        """Make the tables, or raise if they are of another version."""
+    def prepare(self, anchor: str) -> None:
+        """Make the tables, with an anchor there, or check those that there are.
+
+        Raises
+        ------
+        LedgerError
+            If they are of another version, or damaged.
+        """
 
     def reading(self) -> AbstractContextManager[Records]:
         """Return a connection for reading; all that is read in a block is of one moment."""

@@ -13,6 +13,7 @@ from suffice.owner.ledger.rows import (
     Charge,
     Request,
     charges_to_text,
+    seal_of,
     texts_by_dataset,
 )
 from suffice.owner.ledger.token_tables import TokenTables
@@ -22,17 +23,14 @@ __all__ = ["Tables"]
 
 _OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
-    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed"
+    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
+    " seal"
 )
 
 
 @dataclass(frozen=True)
 class Tables(TokenTables):
     """The contents of a ledger, as one connection sees them; see `store.Records`."""
-
-    def secret(self) -> bytes:
-        """Return the ledger's own key."""
-        return bytes(self.db.execute("SELECT key FROM secret").fetchone()[0])
 
     def datasets(self) -> list[str]:
         """Return the names of all data sets, sorted."""
@@ -74,6 +72,11 @@ class Tables(TokenTables):
         by_charge = (texts_by_dataset(spent, owner) for owner, spent in rows)
         return [texts[dataset] for texts in by_charge if dataset in texts]
 
+    def spent_by_request(self) -> dict[tuple[str, str], str]:
+        """Return what every charge cost, as text, by data set and request."""
+        rows = self.db.execute("SELECT dataset, request, spent FROM debits")
+        return {(dataset, request): spent for dataset, request, spent in rows}
+
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""
         query = f"SELECT {_CHARGE}, bytes FROM debits WHERE dataset = ? AND request = ?"  # noqa: S608  # our own names
@@ -98,7 +101,7 @@ class Tables(TokenTables):
         fingerprints = {c.dataset: c.fingerprint for c in also} | {dataset: request.fingerprint}
         spent, parameters = charges_to_text(guarantees, also), json.dumps(dict(request.parameters))
         (last,) = self.db.execute("SELECT MAX(number) FROM debits").fetchone()
-        row = {
+        row: dict[str, Any] = {
             "number": (last or 0) + 1,
             "dataset": dataset,
             "request": request.name,
@@ -108,8 +111,9 @@ class Tables(TokenTables):
             "time": time.time(),
             "token": token,
             "state": "debited",
-            "opened": self.log_debit(dataset, request.name, spent, parameters),
+            "opened": self.log_debit(dataset, request.name, spent, parameters, token),
         }
+        row["seal"] = seal_of(row["number"], fingerprints, row["time"])
         names = ", ".join(row)
         places = ", ".join("?" for _ in row)
         statement = f"INSERT INTO debits ({names}) VALUES ({places})"  # noqa: S608  # our own names
@@ -153,7 +157,7 @@ class Tables(TokenTables):
 
 def _charge(row: Sequence[Any]) -> Charge:
     number, dataset, request, fingerprints, spent, parameters, when, token, state, *rest = row
-    opened, closed, *data = rest
+    opened, closed, seal, *data = rest
     return Charge(
         number=number,
         dataset=dataset,
@@ -166,5 +170,6 @@ def _charge(row: Sequence[Any]) -> Charge:
         state=state,
         opened=opened,
         closed=closed,
+        seal=seal,
         data=data[0] if data else None,
     )

@@ -1,54 +1,162 @@
 """Whether a ledger is what its audit log says, and whether the log continues a checkpoint."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from suffice.errors import LedgerError
-from suffice.owner.ledger.chain import Kind, LogEntry, checked_chain, digest_of_bytes
+from suffice.owner.ledger.chain import (
+    FIRST,
+    AlteredLedgerError,
+    Kind,
+    LogEntry,
+    checked_chain,
+    digest_of_bytes,
+)
 from suffice.owner.ledger.checkpoint import Checkpoint
-from suffice.owner.ledger.rows import Charge
+from suffice.owner.ledger.log_tables import anchor_kind, budgets_as_logged, name_for
+from suffice.owner.ledger.rows import Charge, seal_of
 from suffice.owner.ledger.store import Records
 from suffice.owner.ledger.token_tables import token_facts
 
-__all__ = ["LostEntriesError", "check_continues", "checked_log"]
+__all__ = ["LostEntriesError", "Replay", "check_continues", "checked_log"]
 
 
-class LostEntriesError(LedgerError):
-    """The log lacks entries that a checkpoint counts: the ledger was put back from a copy."""
+class LostEntriesError(AlteredLedgerError):
+    """The log lacks entries that somebody remembers: the ledger was put back from a copy."""
+
+    reason = "its log lacks entries that it had, so it was put back from a copy"
 
 
 @dataclass
-class _Replayed:
-    """What the tables of a ledger must hold, by its log."""
+class Replay:
+    """What the tables of a ledger must hold, by the entries of its log so far.
 
+    A process keeps one for each ledger: it reads each entry once, and compares what the ledger
+    holds now with what it remembers. So a change behind a running process is noticed, at a cost
+    that does not grow with the log.
+    """
+
+    entries: int = 0
+    head: str = FIRST
+    ledger: str = ""
+    anchor: str = ""
+    frozen: str = ""
     budgets: dict[str, Any] = field(default_factory=dict)
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def add(self, entry: LogEntry) -> None:
+    def catch_up(self, records: Records) -> list[LogEntry]:
+        """Read and return the entries since the last time, or raise if they do not continue it."""
+        if self.entries and records.digest_at(self.entries) != self.head:
+            raise LostEntriesError(
+                f"The ledger was put back from a copy while it was in use. {_ADVICE}"
+            )
+        with _readable():
+            new = list(checked_chain(records.log(self.entries), self.entries, self.head))
+            for entry in new:
+                self._add(entry)
+                self.entries, self.head = entry.number, entry.digest
+        if self.ledger != records.name():
+            raise _differs("the log is that of another ledger")
+        return new
+
+    def _add(self, entry: LogEntry) -> None:
         facts = entry.facts
-        if entry.kind == Kind.BUDGET:
+        if entry.kind == Kind.OPENED:
+            self.ledger, self.anchor = facts["ledger"], facts["anchor"]
+        elif entry.kind == Kind.BUDGET:
             self.budgets[facts["dataset"]] = facts["budgets"]
         elif entry.kind == Kind.CLASSES:
             self.classes[facts["dataset"], facts["label"]] = facts["classes"]
-        elif entry.kind == Kind.DEBIT:
-            charge = {"spent": facts["spent"], "parameters": facts["parameters"]}
+        elif entry.kind == Kind.FROZEN:
+            self.frozen = facts["reason"]
+        elif entry.kind == Kind.RECOVERED:
+            self.frozen, self.anchor = "", facts["anchor"]
+        elif entry.kind == Kind.MINTED:
+            self.tokens[facts["token"]] = {**facts, "revoked": False}
+        elif entry.kind == Kind.REVOKED:
+            self.tokens.setdefault(facts["token"], {})["revoked"] = True
+        elif entry.kind in {Kind.DEBIT, Kind.FINISH, Kind.BURNT}:
+            self._add_to_charges(entry, facts)
+
+    def _add_to_charges(self, entry: LogEntry, facts: Mapping[str, Any]) -> None:
+        if entry.kind == Kind.DEBIT:
+            charge = {name: facts[name] for name in ("spent", "parameters", "claim")}
             charge |= {"opened": entry.number, "state": "debited", "closed": None, "release": None}
             if self.charges.setdefault(_name(facts), charge) is not charge:
                 raise _differs(f"request {facts['request']!r} was charged twice")
-        elif entry.kind in {Kind.FINISH, Kind.BURNT}:
+        else:
             charge = self.charges.get(_name(facts), {"state": "missing"})
             if charge["state"] != "debited":
                 raise _differs(f"request {facts['request']!r} ended, and was not open")
             state = "finished" if entry.kind == Kind.FINISH else "burnt"
             charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
-        elif entry.kind == Kind.MINTED:
-            self.tokens[facts["token"]] = {**facts, "revoked": False}
-        elif entry.kind == Kind.REVOKED:
-            self.tokens.setdefault(facts["token"], {})["revoked"] = True
+
+    def check_basis(self, records: Records, datasets: Sequence[str]) -> None:
+        """Raise if something that a charge of these data sets rests on is not what the log says."""
+        with _readable():
+            self._check_ledger(records)
+            for name in datasets:
+                self._check_dataset(records, name)
+            spent = {name: json.loads(text) for name, text in records.spent_by_request().items()}
+            self._compare_charges(spent, {name: c["spent"] for name, c in self.charges.items()})
+
+    def check_charge(self, charge: Charge) -> None:
+        """Raise if a charge, or its bytes, are not those that the log names."""
+        release = None if charge.data is None else digest_of_bytes(charge.data)
+        name = (charge.dataset, charge.request)
+        self._compare_charges({name: _as_logged(charge, release)}, {name: self.charges.get(name)})
+
+    def check_all(self, records: Records) -> None:
+        """Raise if a table is not what the log says."""
+        with _readable():
+            self._check_tables(records)
+
+    def _check_tables(self, records: Records) -> None:
+        self._check_ledger(records)
+        if records.datasets() != sorted(self.budgets):
+            raise _differs("the data sets")
+        for name in self.budgets:
+            self._check_dataset(records, name)
+        tokens = {
+            t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()
+        }
+        if tokens != self.tokens:
+            raise _differs("a token")
+        digests = records.release_digests()
+        charges = {
+            (charge.dataset, charge.request): _as_logged(charge, digests.get(charge.number))
+            for charge in records.charges()
+        }
+        self._compare_charges(charges, self.charges)
+
+    def _check_ledger(self, records: Records) -> None:
+        if name_for(records.secret()) != self.ledger:
+            raise _differs("the ledger's key")
+        if anchor_kind(records.anchor()) != self.anchor:
+            raise _differs("what its anchor is")
+        if records.frozen() != self.frozen:
+            raise _differs("whether it is frozen")
+
+    def _check_dataset(self, records: Records, name: str) -> None:
+        if budgets_as_logged(records.budgets(name)) != self.budgets.get(name, {}):
+            raise _differs("a budget")
+        classes = {(name, label): [*c] for label, c in records.classes(name).items()}
+        if classes != {key: c for key, c in self.classes.items() if key[0] == name}:
+            raise _differs("the declared classes")
+
+    @staticmethod
+    def _compare_charges(
+        stored: Mapping[tuple[str, str], Any], logged: Mapping[tuple[str, str], Any]
+    ) -> None:
+        if stored != logged:
+            names = sorted(stored.keys() | logged.keys())
+            different = next(n for n in names if stored.get(n) != logged.get(n))
+            raise _differs(f"request {different[1]!r} of data set {different[0]!r}")
 
 
 def checked_log(records: Records) -> list[LogEntry]:
@@ -57,54 +165,21 @@ def checked_log(records: Records) -> list[LogEntry]:
     Nothing here is secret: an owner, or whoever can write the ledger, could write both anew. Only
     a checkpoint in other hands shows that (`check_continues`).
     """
-    entries = list(checked_chain(records.log()))
-    replayed = _Replayed()
-    for entry in entries:
-        replayed.add(entry)
-    if not entries or entries[0].facts.get("ledger") != records.name():
-        raise _differs("the log is that of another ledger")
-    _compare_budgets(records, replayed)
-    _compare_tokens(records, replayed)
-    digests = records.release_digests()
-    stored = {
-        (charge.dataset, charge.request): _as_logged(charge, digests.get(charge.number))
-        for charge in records.charges()
-    }
-    if stored != replayed.charges:
-        names = sorted(stored.keys() | replayed.charges.keys())
-        different = next(n for n in names if stored.get(n) != replayed.charges.get(n))
-        raise _differs(f"request {different[1]!r} of data set {different[0]!r}")
+    replay = Replay()
+    entries = replay.catch_up(records)
+    replay.check_all(records)
     return entries
-
-
-def _compare_budgets(records: Records, replayed: _Replayed) -> None:
-    budgets = {
-        name: {str(u): [repr(b.epsilon), repr(b.delta)] for u, b in records.budgets(name).items()}
-        for name in records.datasets()
-    }
-    classes = {
-        (name, label): [*declared]
-        for name in records.datasets()
-        for label, declared in records.classes(name).items()
-    }
-    if budgets != replayed.budgets:
-        raise _differs("a budget")
-    if classes != replayed.classes:
-        raise _differs("the declared classes")
-
-
-def _compare_tokens(records: Records, replayed: _Replayed) -> None:
-    tokens = {t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()}
-    if tokens != replayed.tokens:
-        raise _differs("a token")
 
 
 def _as_logged(charge: Charge, release: str | None) -> dict[str, Any]:
     """Return a stored charge as the log describes it."""
+    if charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time):
+        raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
     parameters = digest_of_bytes(json.dumps(dict(charge.parameters)).encode())
     return {
         "spent": json.loads(charge.spent),
         "parameters": parameters,
+        "claim": digest_of_bytes(charge.token.encode()),
         "opened": charge.opened,
         "state": charge.state,
         "closed": charge.closed,
@@ -116,8 +191,19 @@ def _name(facts: Mapping[str, Any]) -> tuple[str, str]:
     return facts["dataset"], facts["request"]
 
 
-def _differs(what: str) -> LedgerError:
-    return LedgerError(
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say of a row that makes no sense that the ledger was altered."""
+    try:
+        yield
+    except AlteredLedgerError:
+        raise
+    except (LedgerError, ValueError, TypeError, KeyError):
+        raise _differs("a row that cannot be read") from None
+
+
+def _differs(what: str) -> AlteredLedgerError:
+    return AlteredLedgerError(
         f"The ledger and its log disagree: {what}. The ledger was altered. Do not release from it;"
         " see `suffice ledger recover`."
     )

@@ -19,7 +19,6 @@ KINDS: Mapping[str, str] = {
     "budget": "budget set",
     "classes": "classes declared",
     "opened": "ledger made",
-    "migrated": "ledger converted",
     "frozen": "ledger frozen",
     "recovered": "ledger recovered",
     "minted": "token made",

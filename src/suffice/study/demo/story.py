@@ -114,7 +114,7 @@ def run_demo(
         write_tables(network, files, overwrite=overwrite)
     chapters = []
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "network.ledger", _BUDGETS)
+        ledger = Ledger(Path(folder) / "network.ledger", _BUDGETS, anchor="none")
         for chapter in CHAPTERS:
             steps.begin(chapter.__name__)
             chapters.append(chapter(network, ledger, repeats))

@@ -149,6 +149,7 @@ class Accounts:
             "entries": len(log.entries),
             "head": log.head,
             "frozen": log.frozen,
+            "anchor": log.anchor,
             "scope": list(token.scope),
             "datasets": datasets,
             "log": [vars(entry) for entry in visible_entries(log.entries, token)],

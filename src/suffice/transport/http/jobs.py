@@ -14,7 +14,9 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING
 
 from suffice.errors import (
     BurntRequestError,
@@ -27,6 +29,9 @@ from suffice.errors import (
 from suffice.transport.http.desk import Desk, Filed, State
 from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Answer, Proposal, Refused
+
+if TYPE_CHECKING:
+    from suffice.owner.ledger import Ledger
 
 __all__ = ["Outcome", "Workroom", "settle"]
 
@@ -100,13 +105,12 @@ def _decide(
     settings: Settings, dataset: str, proposal: Proposal, *, approved: bool
 ) -> tuple[Answer | None, bytes | None]:
     """Return the answer and the bytes of the release; no answer means that the owner decides."""
-    from suffice.owner.ledger import Ledger
     from suffice.release.codec import encode
     from suffice.tables.files import TableFile
     from suffice.transport import protocol
 
     served = settings.datasets[dataset]
-    table, ledger = TableFile(served.table), Ledger(settings.ledger)
+    table, ledger = TableFile(served.table), _opened(settings.ledger)
     if not approved and served.grants == "by-hand":
         declined = protocol.review(
             proposal,
@@ -129,6 +133,14 @@ def _decide(
         key=settings.key,
     )
     return answer, None if release is None else encode(release)
+
+
+@lru_cache(maxsize=1)
+def _opened(place: str) -> "Ledger":
+    """Return the ledger of this worker: it remembers what it has verified of the log."""
+    from suffice.owner.ledger import Ledger
+
+    return Ledger(place)
 
 
 def _settle_in_worker(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:

@@ -39,6 +39,13 @@ _ALTERED = (
 )
 
 
+_ANCHORS = {
+    "file": "An anchor in another file notices a ledger that was put back without it.",
+    "command": "A program keeps an anchor, which notices a ledger that was put back.",
+    "none": "The ledger has no anchor: only your checkpoints notice that it was put back.",
+}
+
+
 @dataclass(frozen=True)
 class CheckedLog:
     """An audit log that was read and checked.
@@ -51,11 +58,14 @@ class CheckedLog:
         What is wrong with log or ledger; empty if nothing is.
     frozen : str
         Why nothing can be charged until the ledger is recovered; empty if it can.
+    anchor : str
+        What keeps the end of the log outside the ledger: file, command or none.
     """
 
     entries: list[LogEntry] = field(default_factory=list)
     problem: str = ""
     frozen: str = ""
+    anchor: str = "none"
 
     @property
     def head(self) -> str:
@@ -74,6 +84,7 @@ class CheckedLog:
         return [
             f"The log is whole: {len(self.entries):,} entries, each of which continues the last.",
             "Every budget, charge, token and stored release agrees with the log.",
+            _ANCHORS[self.anchor],
         ]
 
 
@@ -82,11 +93,12 @@ def read_log(ledger: Ledger, token: Token) -> CheckedLog:
 
     A reader of some data sets is not told which part of the ledger was altered.
     """
-    frozen = ledger.frozen
+    frozen, anchor = ledger.frozen, ledger.anchor.kind
     try:
-        return CheckedLog(ledger.log(), frozen=frozen)
+        return CheckedLog(ledger.log(), frozen=frozen, anchor=anchor)
     except LedgerError as error:
-        return CheckedLog(problem=_ALTERED if token.scope else str(error), frozen=frozen)
+        problem = _ALTERED if token.scope else str(error)
+        return CheckedLog(problem=problem, frozen=frozen, anchor=anchor)
 
 
 @dataclass(frozen=True)
@@ -276,7 +288,7 @@ _WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
     Kind.REVOKED: lambda facts: f"Token {name(facts['token'])}.",
     Kind.FROZEN: lambda facts: f"{quoted(facts['reason'])}. Nothing can be charged.",
     Kind.RECOVERED: lambda facts: (
-        f"Compared with a checkpoint of {facts['entries']:,} entries:"
+        f"Compared with {name(facts['compared'])} ({facts['entries']:,} entries):"
         f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
     ),
 }
