@@ -98,7 +98,7 @@ class _History:
             _SECOND: {unit: self.budget},
             AUXILIARY_DATASET: {Unit.RECORD: self.budget},
         }
-        return Ledger(address, budgets)
+        return Ledger(address, budgets, anchor="none")
 
 
 def check_histories(
