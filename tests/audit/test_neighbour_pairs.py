@@ -20,6 +20,7 @@ FOUND_IN = {
     "absent_class": (["proportions"], 40),
     "parity_in_step": (["mean-operator"], 20),
     "sign_of_zero": (["mean-operator"], 20),
+    "numbers_by_arrow": (["moments"], 32),
 }
 
 
@@ -39,6 +40,7 @@ def test_60_pairs_differ_in_noise_alone():
         pytest.param("mean-operator", 12, id="mean-operator"),
         pytest.param("proportions", 24, id="proportions"),
         pytest.param("rados", 8, id="rados"),
+        pytest.param("moments", 32, id="moments"),
     ],
 )
 def test_pairs_where_mutants_show_differ_in_noise_alone(mechanism, pairs):

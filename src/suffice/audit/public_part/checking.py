@@ -14,8 +14,14 @@ import numpy as np
 
 from suffice.audit.public_part.exercise import ExercisedMechanism, exercised_mechanisms
 from suffice.audit.public_part.forms import FORMS, Form, Handed, handed
-from suffice.audit.public_part.neighbours import Neighbours, neighbours
-from suffice.audit.public_part.releasing import Command, by_command, in_process, repeated_draws
+from suffice.audit.public_part.neighbours import Neighbours, neighbours, with_ugly_cells
+from suffice.audit.public_part.releasing import (
+    Command,
+    by_command,
+    in_process,
+    repeated_draws,
+    without_owners_report,
+)
 from suffice.audit.public_part.shown import Shown, frozen_cells
 from suffice.errors import SufficeError, UnprotectedError
 from suffice.tables import batching, csv_files
@@ -178,6 +184,9 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
         classes=int(rng.integers(2, exercise.most_classes + 1)),
         lone=bool(draws_often or rng.random() < 0.3),
     )
+    ugly = exercise.any_cells and pair.form.named and bool(rng.integers(2))
+    if ugly:
+        data = with_ugly_cells(data, rng)
     block = int(rng.choice(_BLOCKS))
     route: Callable[[ExercisedMechanism, Handed], Shown] = in_process
     if command is not None and exercise.command and pair.form.in_file:
@@ -185,6 +194,8 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     first, second = (
         _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
     )
+    if ugly:
+        first, second = (without_owners_report(side) for side in (first, second))
     yield from differing(first, second)
     yield from _badly_answered(first, refused=exercise.refused)
     if draws_often and "refused" not in first and not exercise.refused:

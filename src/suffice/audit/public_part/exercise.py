@@ -49,6 +49,8 @@ class Exercise:
         Whether the command line can make this release.
     refused
         Whether it would show private data, and must be refused as unprotected.
+    any_cells
+        Whether no cell is an error. Then some pairs have a record of `UGLY_CELLS`.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Exercise:
     without: Mapping[str, str] = field(default_factory=dict)
     command: bool = True
     refused: bool = False
+    any_cells: bool = False
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,8 @@ def _packed(table: pa.Table, path: Path) -> None:
 def _spreadsheet(table: pa.Table, path: Path) -> None:
     """Write semicolons, decimal commas and Latin-1, as spreadsheets of many countries do."""
     columns = [
-        pc.replace_substring(column.cast(pa.string()), ".", ",")
-        if pa.types.is_floating(column.type)
-        else column
-        for column in table.columns
+        pc.replace_substring(column.cast(pa.string()), ".", ",") if name in NAMES else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     text = _text(pa.table(columns, names=table.column_names), ";")
     path.write_bytes(text.encode("latin-1", errors="replace"))

@@ -4,13 +4,24 @@ Labels differ in length, so that files are cut elsewhere; places are random, or 
 blocks of bytes end; one column has a mean of exactly zero, whose sign must say nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["FEATURES", "NAMES", "PARTIES", "RANGES", "WARDS", "Changed", "Neighbours", "neighbours"]
+__all__ = [
+    "FEATURES",
+    "NAMES",
+    "PARTIES",
+    "RANGES",
+    "UGLY_CELLS",
+    "WARDS",
+    "Changed",
+    "Neighbours",
+    "neighbours",
+    "with_ugly_cells",
+]
 
 _WIDTH = 6
 _LONGEST_LABEL = 60
@@ -20,6 +31,13 @@ RANGES = dict.fromkeys(NAMES, (-1e4, 1e4))
 WARDS = ("north", "south", "west")
 FEATURES = (*NAMES, "ward")
 PARTIES = tuple(f"p{k}" for k in range(5))
+UGLY_CELLS = (
+    "", " ", ".", "-", "+", "abc", "true", "False", "nan", "NaN", "NA", "null", "inf", "-Infinity",
+    "1e400", "-1e400", "1_000", "0x10", "1e", "1e+", "--5", "+5", " 5", "5.", ".5", "5%", "1.2.3",
+    "1 5", "1,5", "2020-01-01", "\u00e9", "\uff11", "9" * 400, "1e99999999999999999999", '"', "'",
+    "\\",
+)  # fmt: skip
+"""What a private cell of a column of numbers may hold, and must decide nothing by it."""
 
 
 class Changed(StrEnum):
@@ -75,6 +93,29 @@ def neighbours(
             ward[row] = rng.integers(len(WARDS))
         neighbour = _table(columns, ward, np.array(names)[labels])
     return Neighbours((table, neighbour), (auxiliary, other), names, row)
+
+
+def with_ugly_cells(data: Neighbours, rng: np.random.Generator) -> Neighbours:
+    """Return the neighbours with numbers as texts; the changed record of the second is ugly.
+
+    Its numbers are `UGLY_CELLS`, and its ward and its label are of no list.
+    """
+    first, second = data.tables
+    for name in NAMES:
+        place = first.column_names.index(name)
+        first = first.set_column(place, name, first[name].cast(pa.string()))
+        second = _with_cell(second, data.row, name, str(rng.choice(UGLY_CELLS)))
+    for name in ("ward", "label"):
+        second = _with_cell(second, data.row, name, "nobody's")
+    return replace(data, tables=(first, second))
+
+
+def _with_cell(table: pa.Table, row: int, name: str, cell: str) -> pa.Table:
+    """Return a table with a column as texts, and one cell of it replaced."""
+    cells = table[name].cast(pa.string()).to_pylist()
+    cells[row] = cell
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(cells, pa.string()))
 
 
 def _classes(rng: np.random.Generator, count: int) -> tuple[str, ...]:
