@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "pure-composed-as-laplace",
         "privacy/accounting.py",
-        "case Laplace():",
-        "case Laplace() | Pure():",
+        "case Laplace():\n            return pld",
+        "case Laplace() | Pure():\n            return pld",
         ("privacy/test_events.py::test_the_distribution_of_an_event_has_its_curve",),
         "Randomised response composes as cheaply as Laplace noise, which it does not.",
     ),
