@@ -139,9 +139,8 @@ MUTANTS = (
     Mutant(
         "burnt-charges-given-back",
         "owner/ledger/tables.py",
-        'query = "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?"',
-        'query = "SELECT dataset, spent FROM debits WHERE (dataset = ? OR spent LIKE ?)'
-        " AND state != 'burnt'\"",
+        "FROM debits WHERE dataset = ? OR spent LIKE ? ORDER BY number",
+        "FROM debits WHERE (dataset = ? OR spent LIKE ?) AND state != 'burnt' ORDER BY number",
         ("owner/ledger/test_ledger.py::test_a_debit_without_output_is_burnt_and_stays_spent",),
         "Noise that was drawn and perhaps seen before a crash is not paid for.",
     ),
