@@ -689,7 +689,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     for part in options.parts.split(","):
         for line in PARTS[part](options.data):
             wanted.append(line.key)
-            if options.again or line.key not in results:
+            known = line.key in results and results[line.key].verdict != TOO_FEW
+            if options.again or not known:
                 results[line.key] = measure(line)
                 store(results)
             print(" | ".join(results[line.key].cells), flush=True)
