@@ -42,7 +42,7 @@ docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site i
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
 
-audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pairs of neighbours, 20,000 mutated files
+audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pairs of neighbours, 500 of histories, 20,000 mutated files
 	$(PY) -m suffice audit --all
 	$(PY) -m suffice audit --public-part --pairs 2000
 	$(PY) -m pytest -m audit
