@@ -105,7 +105,7 @@ MUTANTS = (
         "owner/parties/procedures.py",
         '            "enrolment": public.enrolled.digest(),\n',
         "",
-        ("owner/parties/test_aggregate.py::test_a_budget_belongs_to_the_enrolled_parties",),
+        ("owner/parties/test_aggregate.py::test_another_enrolment_is_another_request",),
         "A round of other parties gets the file of the former ones.",
     ),
     Mutant(

@@ -261,10 +261,17 @@ def test_a_budget_belongs_to_the_enrolled_parties(tmp_path):
     assert ledger.balances()[0].debits == 2
     with pytest.raises(BudgetError):
         PrivateEnsemble(1.5, 1e-5, classes=THREE).aggregate(contributions(2, AUX), AUX, **paid)
-    for others in (6, [f"p{k}" for k in range(5)]):
-        with pytest.raises(BudgetError):  # another enrolment is another request
-            ensemble.aggregate(contributions(3, AUX), AUX, **{**paid, "enrolled": others})
     assert ledger.history()[0].parameters["enrolled"] == 5
+
+
+def test_another_enrolment_is_another_request(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(9.0, 1e-5)}})
+    sent = contributions(5, AUX)
+    for number, enrolled in enumerate((5, 6, [part.party for part in sent]), start=1):
+        PrivateEnsemble(1.0, 1e-5, classes=THREE).aggregate(
+            sent, AUX, enrolled=enrolled, ledger=ledger, dataset="crowd"
+        )
+        assert ledger.balances()[0].debits == number
 
 
 def test_a_label_release_cannot_be_charged_to_a_party_budget(tmp_path):
