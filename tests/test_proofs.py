@@ -37,11 +37,14 @@ def digest(nodes: list[ast.AST]) -> str:
 def without_words(node: ast.AST) -> str:
     for inner in ast.walk(node):
         body = getattr(inner, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            inner.body = [
-                n for n in body if not isinstance(getattr(n, "value", None), ast.Constant)
-            ]
+        if isinstance(body, list) and body and is_docstring(body[0]):
+            inner.body = body[1:]
     return ast.unparse(node)
+
+
+def is_docstring(node: ast.AST) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -115,6 +118,14 @@ def test_a_changed_line_changes_the_digest():
     same = ast.parse("def f(x):\n    # why\n    return (x + 1)").body
     after = ast.parse("def f(x):\n    return x + 2").body
     assert digest(before) == digest(same) != digest(after)
+
+
+@pytest.mark.parametrize("line", ["x = {}", "return {}", "x: str = {}", "x += {}"])
+def test_a_changed_constant_changes_the_digest_below_a_docstring(line):
+    one, two = (
+        f"def f(x):\n    'Say.'\n    {line.format(c)}\n    return x" for c in ("'a'", "'b'")
+    )
+    assert digest(ast.parse(one).body) != digest(ast.parse(two).body)
 
 
 def test_constants_that_covered_code_reads_are_covered():
