@@ -329,7 +329,7 @@ class _Owner:
         """Return all that others saw, with the pattern of repeated bytes."""
         for (one, first), (other, second) in combinations(self._releases.items(), 2):
             arrays = noisy_arrays(first), noisy_arrays(second)
-            shared = [n for n in arrays[0] if n in arrays[1]]
+            shared = sorted(arrays[0].keys() & arrays[1].keys())
             same = [n for n in shared if np.array_equal(arrays[0][n], arrays[1][n])]
             repeated = [encode(first) == encode(second), same]
             self._shown[f"{_REPEATS} {one} and {other} repeat"] = repr(repeated).encode()
