@@ -319,7 +319,7 @@ def test_entries_are_counted_without_a_gap(numbers):
     """Digests alone do not show it: whoever wrote the log anew wrote these too."""
     entries, previous = [], FIRST
     for number in numbers:
-        entries.append(next_entry((number - 1, previous), Kind.OPENED, "{}"))
+        entries.append(next_entry(number - 1, previous, Kind.OPENED, "{}"))
         previous = entries[-1].digest
     with pytest.raises(LedgerError, match="does not continue"):
         list(checked_chain(entries))
