@@ -34,6 +34,7 @@ def write_export(name: str, scope: tuple[str, ...] = ()) -> None:
         "entries": len(log),
         "head": log[-1].digest,
         "frozen": "",
+        "anchor": "file",
         "scope": list(scope),
         "datasets": [dataset],
         "log": [{**vars(e), "digest": "" if scope else e.digest} for e in log],

@@ -45,6 +45,7 @@ def content_of(ledger: Ledger, scope: tuple[str, ...] = ()) -> dict:
         "entries": len(log),
         "head": log[-1].digest,
         "frozen": "",
+        "anchor": "file",
         "scope": list(scope),
         "datasets": [],
         "log": [{**vars(e), "digest": "" if scope else e.digest} for e in log],

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 CHECKPOINT_HEAD = b"suffice ledger checkpoint "
-EXPORT_HEAD = b'{"datasets":'  # canonical JSON: the fields are in the order of their names
+EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
 _HEAD_BYTES = 64
 _DATASETS = 20  # shown of many
 

@@ -275,6 +275,14 @@ def test_two_hundred_damages_of_a_file_are_noticed_or_harmless(history, tmp_path
     check_classes(classes_of(history, tmp_path, 200, seed=2), 200)
 
 
+def test_a_definition_that_is_no_text_is_noticed(history, tmp_path):
+    data = (history / "l").read_bytes()
+    (tmp_path / "l").write_bytes(data.replace(b"tablesessions", b"tablesess\xe9ons", 1))
+    assert (tmp_path / "l").read_bytes() != data
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger(tmp_path / "l")
+
+
 def test_a_check_that_looks_at_no_page_misses_damages(history, tmp_path, monkeypatch):
     """What the checks at opening are for: without them a damage stays in silence."""
     monkeypatch.setattr("suffice.owner.ledger.sqlite.SqliteStore._check_file", lambda *_: None)

@@ -105,7 +105,6 @@ def test_without_the_lock_and_without_the_log_the_budget_is_overspent(postgres_u
     )
     monkeypatch.setattr(Ledger, "_check_unaltered", lambda *_: None)
     monkeypatch.setattr(Ledger, "_advance_anchor", lambda *_: None)
-    monkeypatch.setattr("suffice.owner.ledger.rules.recorded", lambda _: {})
     with postgres_connection(address) as db:
         schema = address.partition("#")[2]
         db.execute(f"ALTER TABLE {schema}.debits DROP CONSTRAINT debits_pkey")
@@ -165,7 +164,7 @@ def shot_before_the_debit(address: str) -> None:
 def shot_in_the_debit(address: str) -> None:
     ledger = Ledger(address)
     with ledger._store.writing(ledger._store.claim()) as records:
-        records.add_charge("d", PROMISE, ask("a"), 1, "token")
+        records.add_charge("d", PROMISE, ask("a"), "token")
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -105,7 +105,7 @@ class SqliteStore:
                         db.close()
         except (sqlite3.OperationalError, OSError) as error:
             raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # its words may quote damaged text
             raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
 
     @staticmethod
