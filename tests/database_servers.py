@@ -1,5 +1,6 @@
 """Real databases for tests: a PostgreSQL server of this process, and files."""
 
+import gc
 import os
 import shutil
 import signal
@@ -104,6 +105,7 @@ def written(url: str, *statements: str) -> None:
 
 def store(table: pa.Table, url: str, name: str = "t") -> None:
     """Write a table under a name; one that is there is replaced."""
+    gc.collect()  # a table that an earlier test left behind would hold its lock
     written(url, f'drop table if exists "{name}"')
     if url.startswith("sqlite"):
         columns = ", ".join(_quoted(column) for column in table.column_names)
