@@ -240,19 +240,23 @@ def minimise_with_1norm(
         value += float(np.concatenate([weights, weights]) @ pair)
         return value, np.concatenate([weights + slope, weights - slope])
 
-    flat = start.ravel()
-    first = np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)])
-    optimum = minimize(
-        split,
-        first,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * (2 * size),
-        options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
-    )
-    at = (optimum.x[:size] - optimum.x[size:]).reshape(start.shape)
-    risk = _Remembered(function.risk)
+    risk, at, value, used = _Remembered(function.risk), start, np.inf, 0
+    while used < max_iter and np.abs(_residual(risk, absolute, at)).max() > tol:
+        flat = at.ravel()
+        optimum = minimize(
+            split,
+            np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * (2 * size),
+            options={"maxiter": max_iter - used, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
+        )
+        at = (optimum.x[:size] - optimum.x[size:]).reshape(start.shape)
+        used += int(optimum.nit)
+        if not optimum.fun < value:  # it also ends where one step gains nothing: then start anew
+            break
+        value = optimum.fun
     if polished:
         at = _polish(risk, absolute, at, function.roots(at), tol * _POLISHED)
     rest = float(np.abs(_residual(risk, absolute, at)).max())
-    return _certified(at, rest, int(optimum.nit), tol)
+    return _certified(at, rest, used, tol)
