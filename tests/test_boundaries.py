@@ -167,7 +167,8 @@ def switches_of_private_noise(path: str, tree: ast.Module) -> list[str]:
     if not private:  # a seed there is that of a study, a learner's folds or an audit's search
         return told
     told += [name for name in named(tree) if set(name.lower().split("_")) & set(SEEDS)]
-    told += within(names_used(tree), ("os.environ", "os.getenv", "os.environb"))
+    if path != "owner/ledger/anchors.py":  # where the state of a user's programs is
+        told += within(names_used(tree), ("os.environ", "os.getenv", "os.environb"))
     if path != "owner/ledger/locks.py":  # a lock that a forked child must not share
         told += [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Global)]
     return told

@@ -44,7 +44,8 @@ def test_rados_need_no_rows(program, words, keys, lines):
         assert set(result) == {"written", "classes", "probabilities"} | keys
         assert result["classes"] == [0, 1]
         score = program("score", "m.suffice", "test.parquet", "--label", "sick", "--json")
-        assert json.loads(score)["accuracy"] > 0.82
+        # The larger class is .52. In 5 of 12 draws boosting stops at its first feature: .82.
+        assert json.loads(score)["accuracy"] > 0.8
     program("predict", "m.suffice", "test.parquet", "-o", "p.parquet")
     shares = pq.read_table("p.parquet")["probability of 1"].to_numpy()
     assert shares.min() < 0.1

@@ -117,7 +117,7 @@ def test_two_owners_share_a_pipeline(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--epsilon", "1", "--unit", "label"), "'ward' has no declared categories"),
+        (("--epsilon", "1", "--unit", "label"), "If it holds texts, declare them (--categories"),
         (("--epsilon", "1", *DECLARED), "needs to know what it protects"),
         (("--unit", "person", *DECLARED), "must be one of label, record, attribute; got 'person'"),
         (

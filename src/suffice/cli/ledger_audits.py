@@ -105,7 +105,7 @@ def _verify(
     key: _Key = None,
     json: options.Json = False,
 ) -> None:
-    """Check that a ledger was not altered, damaged, or put back from a copy.
+    """Check that a ledger is not altered, damaged or an old copy.
 
     The anchor shows a ledger that was put back without it. Whoever can write the ledger can also
     write its log and its anchor again. A checkpoint in other hands shows that too.

@@ -205,7 +205,7 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
     options = {
         "payment": Payment(ledger, "d", "r"),
         "parameters": {"kind": "test"},
-        "identity": PrivateIdentity({"contents-1": b"f"}),
+        "identity": PrivateIdentity(b"f"),
     }
     with pytest.raises(MemoryError):
         publish(draw, [guarantee], **options)

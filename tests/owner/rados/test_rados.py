@@ -80,8 +80,8 @@ def triple_counts(inside: np.ndarray) -> list[int]:
 
 @pytest.mark.parametrize("signs", ["hadamard", "iid"])
 def test_the_signs_of_one_rado_are_uniform(signs):
-    """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
-    patterns = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
+    """One rado of each of 80 releases, 120 examples: all patterns of three are equally likely."""
+    patterns = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(80)]
     assert stats.chisquare(triple_counts(np.vstack(patterns))).pvalue > ALARM
 
 
@@ -107,7 +107,7 @@ def test_the_secret_signs_are_drawn_from_private_words():
 
 def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
     monkeypatch.setattr("suffice.owner.rados.signs._signs", np.ones)
-    patterns = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
+    patterns = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(80)]
     assert stats.chisquare(triple_counts(np.vstack(patterns))).pvalue < ALARM
 
 
@@ -403,7 +403,7 @@ def test_an_earlier_pipeline_can_be_used_again():
         ({**RECORD, "unit": "attribute", "attributes": ["nose"]}, "no column 'nose'"),
         ({**RECORD, "unit": "attribute", "attributes": ["age"], "bound": 1.0}, "not clipped"),
         ({**RECORD, "ranges": {"hiv": (0, 1)}}, "'age' has no declared range"),
-        ({**RECORD, "categories": None}, "'ward' has no declared categories"),
+        ({**RECORD, "categories": None}, "'ward' has no declared range.*texts, declare them"),
         ({**RECORD, "clip": 0.5}, "declare a --bound"),
         ({**RECORD, "clip": 0.5, "bound": 1.0}, "not both"),
         ({"missing": "guess"}, "missing must be one of"),

@@ -222,7 +222,7 @@ def replaced(name: str, cells) -> pa.Table:
         (replaced("grade", [0.0] * 15 + [0.77123] * 4 + [math.nan]), "'grade': 5 cells"),
         (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or not in"),
         (replaced("size", [0.5] * 13 + [math.nan] * 7), "'size' has 7 missing cells"),
-        (replaced("size", ["secret"] * 20), "'size' has a range but holds"),
+        (replaced("size", ["secret"] * 20), "'size' has 20 missing cells"),
         (replaced("sick", ["no"] * 19 + ["secret"]), "1 of 20 labels"),
         (table(0), "no rows"),
     ],

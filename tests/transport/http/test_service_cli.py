@@ -86,7 +86,7 @@ def test_init_makes_everything_but_budgets(tmp_path):
     assert first.returncode == 0, first.stderr
     assert first.stdout.split()[-1].startswith("suffice_")
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
-        "suffice.toml", "clinic.key", "clinic.pub", "clinic.ledger",
+        "suffice.toml", "clinic.key", "clinic.pub", "clinic.ledger", "clinic.anchor",
     }  # fmt: skip
     ledger = Ledger(tmp_path / "new" / "clinic.ledger")
     assert ledger.balances() == []  # budgets are final: nobody else sets them

@@ -440,8 +440,9 @@ def _checked_range(name: str, limits: Any) -> Range:
 def _no_range(name: str) -> ParameterError:
     return ParameterError(
         f"Column {name!r} has no declared range, and it is never read from private rows. Declare it"
-        " (--range; Python: ranges), or give a public table (--standardize FILE). --standardize"
-        " none leaves numbers as they are; --standardize rows is not differentially private."
+        " (--range; Python: ranges), or give a public table (--standardize FILE). If it holds"
+        " texts, declare them (--categories; Python: categories). --standardize none leaves"
+        " numbers as they are; --standardize rows is not differentially private."
     )
 
 
