@@ -14,7 +14,7 @@ import pytest
 
 from suffice.cli.reference import reference
 
-ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+ENVIRONMENT = {"COLUMNS": "200", "NO_COLOR": "1"}
 
 
 def suffice(*words: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -23,7 +23,7 @@ def suffice(*words: object, cwd: Path, code: int = 0) -> subprocess.CompletedPro
         cwd=cwd,
         capture_output=True,
         text=True,
-        env=ENVIRONMENT,
+        env={**os.environ, **ENVIRONMENT},
         check=False,
     )
     assert done.returncode == code, done.stderr
