@@ -117,16 +117,6 @@ MUTANTS = (
         "Labels that come in several batches leave as they are.",
     ),
     Mutant(
-        "a-label-of-no-class-fails-in-the-draw",
-        "owner/operator/exact.py",
-        "np.maximum(codes, 0).astype(np.uint8)",
-        "codes.astype(np.uint8)",
-        (
-            "owner/operator/test_responses_of_labels.py::test_a_label_of_no_class_is_no_error_after_the_charge",
-        ),
-        "A label of no class loses a release that was charged.",
-    ),
-    Mutant(
         "a-label-of-no-class-is-the-first",
         "owner/operator/exact.py",
         "self._unknown.append(codes < 0)",
