@@ -151,7 +151,7 @@ def test_knorm_on_a_coarse_lattice_has_exact_probabilities():
     """With scale 1 and D = 2 the cells are few: compare every probability, not just the radius."""
     from suffice.privacy.knorm import sample
 
-    count, radius = 6000, 6
+    count, radius = 9000, 6
     frequencies = {}
     for _ in range(count):
         k = tuple(sample(2, 1.0).tolist())
