@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test lint format audit mutants engines bench docs
+.PHONY: help env demo serve test lint format golden audit mutants engines bench docs
 
 PY := .venv/bin/python
 
@@ -34,6 +34,11 @@ lint: .venv/made  ## ruff and mypy
 format: .venv/made  ## let ruff rewrite the layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+golden: export OMP_NUM_THREADS := 1
+golden: export OPENBLAS_NUM_THREADS := 1
+golden: .venv/made  ## make the golden files of all that is published anew, and print what changed
+	cd tests && ../$(PY) -m golden.make
 
 docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site into build/docs
 	$(PY) -m suffice.cli.reference > docs/cli.md

@@ -1,0 +1,208 @@
+"""Cases: every kind of release, over files of every sort and over tables in memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import seeds
+from golden.difference import differences, flat
+from golden.record import release_record
+from golden.stage import Stage
+from silence import silent
+
+__all__ = ["COMMANDS", "family", "make_release"]
+
+FEATURES = "--label sick --features age,dose,ward"
+COURSE = "--label course --classes a,b,c --features age,dose,ward"
+LAPLACE = f"{FEATURES} --epsilon 1 --mechanism laplace"
+PRIVATE = f"{FEATURES} --count 8 --standardize aux.csv"
+RANGES = "--range age=0,100 --range dose=0,10 --categories ward=north,south,west"
+PROTECT = (
+    "--label sick --features age,dose,relapse --count 8 --range 0,100 --protect relapse"
+    " --unprotected"
+)
+RECORDS = "--label sick --features ward,smokes,age --states ward=north,south,west"
+SMOKES = "--states smokes=never,some,daily --range age=0,100"
+DIRICHLET = (
+    "--label sick --features age,dose --bag ward --epsilon 4 --delta 0.05"
+    " --mechanism scaled-dirichlet --unprotected"
+)
+ROUND = "--label sick --party practice --enrolled 10 --aux aux.csv --epsilon 4 --delta 1e-5"
+
+# What follows the table, by family and case; "~" marks numbers that differ by machine.
+COMMANDS: dict[str, dict[str, str]] = {
+    "mean-operator": {
+        "laplace": LAPLACE,
+        "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --mechanism gaussian",
+        "knorm": f"{FEATURES} --epsilon 1 --mechanism knorm",
+        "response": f"{FEATURES} --epsilon 1 --mechanism response",
+        "auto": f"{FEATURES} --epsilon 1 --delta 1e-6",
+        "sums": f"{FEATURES} --epsilon 1 --mechanism sums",
+        "three classes, laplace": f"{COURSE} --epsilon 1 --mechanism laplace",
+        "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --mechanism gaussian",
+        "three classes, knorm": f"{COURSE} --epsilon 1 --mechanism knorm",
+        "three classes, response": f"{COURSE} --epsilon 1 --mechanism response",
+        "ranks": f"{LAPLACE} --map ranks",
+        "ranks+polynomial": f"{LAPLACE} --map ranks+polynomial:2",
+        "polynomial": f"{LAPLACE} --map polynomial:2",
+        "rff~": f"{LAPLACE} --map rff:6",
+        "nystroem~": f"{LAPLACE} --map nystroem:5",
+        "pca~": f"{LAPLACE} --map pca:2",
+        "whiten~": f"{LAPLACE} --map whiten:2",
+        "components~": f"{LAPLACE} --map components:3",
+        "clip, no intercept": f"{LAPLACE} --clip 0.5 --intercept 0",
+        "positive, address": f"{LAPLACE} --classes 0,1 --positive 0"
+        " --rows-url https://example.org/rows --min-count 30",
+        "drop": "--label sick --drop practice --drop year --drop course --epsilon 2"
+        " --mechanism gaussian --delta 1e-6",
+        "categories": f"{LAPLACE} --categories ward=west,south,north,east",
+        "signed": f"{LAPLACE} --sign owner.key",
+    },
+    "responses": {
+        "labels": "--label sick --label-flip 0.25 --features ward --states ward=north,south,west"
+        " --feature-flip 0.2",
+        "labels by epsilon": "--label course --classes a,b,c --epsilon 1 --features ward"
+        " --states ward=north,south,west --feature-flip 0.2",
+        "records, gaussian": f"{RECORDS} {SMOKES} --label-flip 0.1 --feature-flip 0.2"
+        " --feature-flip smokes=0.3 --feature-noise-variance 400",
+        "records, laplace": f"{RECORDS} {SMOKES} --epsilon 2 --feature-flip 0.2"
+        " --feature-noise-variance 900 --noise-type laplace",
+        "numbers only": "--label sick --label-flip 0.1 --features age,dose --range 0,100"
+        " --feature-noise-variance 400 --delta 1e-5",
+    },
+    "rados": {
+        "labels": f"{PRIVATE} --unit label --epsilon 1",
+        "labels, gaussian": f"{PRIVATE} --unit label --epsilon 1 --delta 1e-6",
+        "labels, iid": f"{PRIVATE} --unit label --epsilon 1 --signs iid",
+        "records": f"{PRIVATE} --unit record --epsilon 1 --delta 1e-6",
+        "records, iid": f"{PRIVATE} --unit record --epsilon 1 --delta 1e-6 --signs iid",
+        "records, support": f"{PRIVATE} --unit record --epsilon 1 --delta 1e-6 --support 20",
+        "records, noise on each": f"{PRIVATE} --unit record --epsilon 1 --delta 1e-6"
+        " --noise-on records --support 20",
+        "attribute": f"{FEATURES} --count 8 {RANGES} --unit attribute --attribute dose --epsilon 1"
+        " --delta 1e-6",
+        "ranges": f"{FEATURES} --count 8 {RANGES} --unit record --epsilon 1 --delta 1e-6 --bound 2",
+        "clip, intercept": f"{PRIVATE} --unit record --epsilon 1 --delta 1e-6 --clip 0.8"
+        " --intercept 1",
+        "plain": f"{FEATURES} --count 8 --unprotected",
+        "plain, no scaling": f"{FEATURES} --count 8 --unprotected --standardize none"
+        " --categories ward=north,south,west",
+        "own rows": f"{FEATURES} --count 8 --unprotected --standardize rows --unit label"
+        " --epsilon 1",
+        "protect": f"{PROTECT} --delta 1e-3",
+        "truncate": f"{PROTECT} --delta 0.09 --truncate 1",
+        "default count": f"{FEATURES} --standardize aux.csv --unit label --epsilon 1",
+    },
+    "moments": {
+        "public scale": f"{FEATURES} --epsilon 1 --delta 1e-6 --standardize aux.csv",
+        "ranges": f"{FEATURES} --epsilon 1 --delta 1e-6 {RANGES}",
+        "bound": f"{FEATURES} --epsilon 1 --delta 1e-6 {RANGES} --bound 1.5",
+        "clip, zero": f"{FEATURES} --epsilon 1 --delta 1e-6 --standardize aux.csv --clip 0.5"
+        " --missing zero",
+        "three classes": f"{COURSE} --epsilon 1 --delta 1e-6 --standardize aux.csv",
+        "ranks": f"{FEATURES} --epsilon 1 --delta 1e-6 --standardize aux.csv --map ranks",
+        "ranks+polynomial": f"{FEATURES} --epsilon 1 --delta 1e-6 --standardize aux.csv"
+        " --map ranks+polynomial:2",
+    },
+    "proportions": {
+        "laplace": f"{FEATURES} --bag year --epsilon 1 --mechanism laplace",
+        "gaussian": f"{FEATURES} --bag year --epsilon 1 --delta 1e-6 --mechanism gaussian",
+        "laplace-prior": f"{FEATURES} --bag year --epsilon 1 --mechanism laplace-prior",
+        "scaled-dirichlet-bounded": f"{FEATURES} --bag year --epsilon 1 --delta 1e-3"
+        " --mechanism scaled-dirichlet-bounded",
+        "kappa": f"{FEATURES} --bag year --epsilon 1 --delta 1e-2 --kappa 8"
+        " --mechanism scaled-dirichlet-bounded",
+        "scaled-dirichlet": DIRICHLET,
+        "sigma by tail": f"{DIRICHLET} --sigma-rule tail",
+        "auto": f"{FEATURES} --bag year --epsilon 1 --delta 1e-6",
+        "three classes": f"{COURSE} --bag year --epsilon 1 --mechanism laplace",
+        "two columns": f"{FEATURES} --bag year --bag smokes --epsilon 1 --mechanism laplace",
+        "names": f"{FEATURES} --bag year --bag-names 2023,2021,2022 --epsilon 1"
+        " --mechanism laplace --clip 0.5",
+    },
+    "bags": {
+        "skew": f"{FEATURES} --skew 0.9",
+        "epsilon": f"{FEATURES} --epsilon 1",
+        "three classes": f"{COURSE} --epsilon 1 --rows-url https://example.org/rows",
+    },
+    "parties": {
+        "auto": f"{ROUND} --method auto --samples 16",
+        "class-sums": f"{ROUND} --method class-sums --samples 16",
+        "class-sums, three classes": f"{ROUND} --method class-sums --samples 16"
+        " --classes a,b,c --label course",
+        "operator~": f"{ROUND} --method operator",
+        "operator, even": f"{ROUND} --method operator --noise-shape even",
+        "operator, knorm~": f"{ROUND} --method operator --mechanism knorm",
+        "vote-table": f"{ROUND} --method vote-table",
+        "soft~": f"{ROUND} --method soft",
+        "majority-model~": f"{ROUND} --method majority-model",
+        "average~": f"{ROUND} --method average",
+    },
+}  # fmt: skip
+TABLES: dict[str, tuple[str, ...]] = {
+    "parquet": ("clinic.parquet",),
+    "feather": ("clinic.feather",),
+    "excel": ("clinic.xlsx",),
+    "folder": ("clinic.folder",),
+    "semicolons and commas": ("clinic.wide.csv", "--decimal", ","),
+    "sqlite": (
+        "sqlite:///clinic.sqlite", "--query", "select * from clinic", "--order-by", "place",
+    ),
+}  # fmt: skip
+GAPS = {
+    "labels": "--label sick --features dose,smokes --missing-labels skip",
+    "numbers by mean": "--label year --classes 2021,2022,2023 --features age,dose --missing mean",
+    "numbers by zero": "--label year --classes 2021,2022,2023 --features age,dose --missing zero",
+}
+
+
+def make_release(stage: Stage, name: str, *words: str, output: str = "") -> bytes:
+    """Make a release, with the noise of its name; return its bytes."""
+    output = output or f"{name.replace('/', ' ')}.suffice"
+    with seeds.seeded(name):
+        stage.run("release", *words, "--force", "-o", output)
+    return stage.read(output)
+
+
+def _recorded(stage: Stage, name: str, *words: str, exact: bool = True) -> dict[str, Any]:
+    seeded = make_release(stage, name, *words)
+    with silent(name) as draws:
+        stage.run("release", *words, "--force", "-o", "silent.suffice")
+    return release_record(seeded, stage.read("silent.suffice"), draws, exact=exact)
+
+
+def family(kind: str) -> Any:
+    """Return the cases of one kind, over CSV; and over Parquet, what is different there."""
+
+    def cases(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
+        stage.key()
+        for case, options in COMMANDS[kind].items():
+            words = (*options.split(), "--no-ledger")
+            exact = not case.endswith("~")
+            name = f"{kind}/{case}"
+            yield case, _recorded(stage, name, kind, "clinic.csv", *words, exact=exact)
+
+    return cases
+
+
+def readers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each kind over each sort of table, as what is different from CSV."""
+    for kind, commands in COMMANDS.items():
+        case, options = next(iter(commands.items()))
+        words, name = (*options.split(), "--no-ledger"), f"readers/{kind}"
+        base = _recorded(stage, name, kind, "clinic.csv", *words)
+        for reader, table in TABLES.items():
+            record = _recorded(stage, name, kind, *table, *words)
+            yield f"{kind}, {case}: {reader}", _unlike(base, record)
+    for case, options in GAPS.items():
+        words = (*options.split(), "--epsilon", "1", "--mechanism", "laplace", "--no-ledger")
+        yield f"gaps: {case}", _recorded(stage, f"gaps/{case}", "mean-operator", "gaps.csv", *words)
+
+
+def _unlike(base: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as its file's digest, and its members that are unlike those of ``base``."""
+    members = flat(record)
+    changed = {path for path, *_ in differences(base, record)}
+    return {
+        "file": record["seeded"]["file"],
+        "unlike csv": {path: members.get(path, "absent") for path in sorted(changed)},
+    }
