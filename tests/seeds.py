@@ -107,7 +107,7 @@ def laplace_noise(stream: Stream, scale: float, count: int) -> np.ndarray:
     They are differences of two geometric numbers, floor(-scale log u).
     """
     uniforms = stream.uniforms(f"laplace {scale:.6g} {count}", 2 * count)
-    up, down = np.floor(-scale * np.log(uniforms)).astype(np.int64).reshape(2, count)
+    up, down = np.floor(scale * _coarse(-np.log(uniforms))).astype(np.int64).reshape(2, count)
     return up - down
 
 
@@ -115,7 +115,12 @@ def gaussian_noise(stream: Stream, scale: float, count: int) -> np.ndarray:
     """Return normal numbers (Box and Muller), rounded; on a fine grid that is the discrete law."""
     first, second = stream.uniforms(f"gaussian {scale:.6g} {count}", 2 * count).reshape(2, count)
     normal = np.sqrt(-2 * np.log(first)) * np.cos(2 * math.pi * second)
-    return np.rint(scale * normal).astype(np.int64)
+    return np.rint(scale * _coarse(normal)).astype(np.int64)
+
+
+def _coarse(values: np.ndarray) -> np.ndarray:
+    """Round to 30 bits after the point: processors differ in the last bits of a logarithm."""
+    return np.rint(values * 2.0**30) * 2.0**-30
 
 
 _real_opendp, _real_sample = noise._opendp, knorm.sample

@@ -9,6 +9,7 @@ __all__ = ["ABSENT", "differences", "flat", "told"]
 ABSENT = "(absent)"
 RELATIVE = 1e-6  # by how much numbers may differ that another machine computes a little otherwise
 LEAST = 1e-9  # the same, in units of the largest number beside it: zero may be 1e-17 elsewhere
+LEAST_OF_LIST = 1e-12  # the same, of lists that are all zero, such as the means of centred columns
 MOST_SHOWN = 60  # characters of a value
 
 
@@ -27,9 +28,10 @@ def differences(old: Any, new: Any, *, exact: bool = True) -> Iterator[tuple[str
     """Yield (path, old value, new value) of each member that differs."""
     before, after = flat(old), flat(new)
     largest = {} if exact else _largest(before)
+    least = {path: max(LEAST * value, LEAST_OF_LIST) for path, value in largest.items()}
     for path in [*before, *(path for path in after if path not in before)]:
         one, other = before.get(path, ABSENT), after.get(path, ABSENT)
-        if not _alike(one, other, largest.get(_list_of(path)), exact=exact):
+        if not _alike(one, other, least.get(_list_of(path), 0.0), exact=exact):
             yield path, one, other
 
 
@@ -51,13 +53,13 @@ def _list_of(path: str) -> str:
 def _largest(members: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for path, value in members.items():
-        if isinstance(value, float):
+        if isinstance(value, float) and path.endswith("]"):
             found[_list_of(path)] = max(found.get(_list_of(path), 0.0), abs(value))
     return found
 
 
-def _alike(one: Any, other: Any, largest: float | None, *, exact: bool) -> bool:
+def _alike(one: Any, other: Any, least: float, *, exact: bool) -> bool:
     numbers = type(one) in (int, float) and type(other) in (int, float)
     if exact or not numbers or float not in (type(one), type(other)):
         return type(one) is type(other) and one == other
-    return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=LEAST * (largest or 0.0))
+    return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=least)

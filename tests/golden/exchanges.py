@@ -67,27 +67,28 @@ def _answer(stage: Stage, case: str, asked: list[str], person: int, noise: str) 
     return output
 
 
+# Options of the parties and of the aggregator, and those of the aggregator alone.
 METHODS = {
-    "class-sums": "--samples 16",
-    "operator": "",
-    "vote-table": "",
-    "soft~": "",
-    "average~": "",
+    "class-sums~": ("--samples 16", ""),
+    "operator": ("", "--noise-shape even"),
+    "vote-table": ("", ""),
+    "soft~": ("", ""),
+    "average~": ("", ""),
 }
 
 
 def contributions(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the contributions of parties, and their aggregates."""
-    for case, options in METHODS.items():
+    for case, (shared, own) in METHODS.items():
         method, exact = case.removesuffix("~"), not case.endswith("~")
-        words = ("--aux", "aux.csv", "--method", method, *options.split())
+        words = ("--method", method, *shared.split())
         parts = [f"p{party}-{method}.part" for party in range(4)]
         for party, part in enumerate(parts):
-            own = (f"p{party}.csv", "--label", "sick", "--party", f"p{party}")
-            stage.run("contribute", *own, *words, "-o", part)
+            table = (f"p{party}.csv", "--label", "sick", "--party", f"p{party}")
+            stage.run("contribute", *table, "--aux", "aux.csv", *words, "-o", part)
         yield f"contribute: {case}", _contribution(stage, parts[1], exact=exact)
         paid = ROUND[ROUND.index("--enrolled") :].split()
-        words = ("aggregate", *parts, *paid, "--method", method, *options.split(), "--no-ledger")
+        words = ("aggregate", *parts, *paid, *words, *own.split(), "--no-ledger")
         with seeds.seeded(f"aggregate/{method}"):
             told = stage.json(*words, "-o", f"{method}.suffice")
         with silent(f"aggregate/{method}") as draws:
@@ -106,6 +107,7 @@ def _contribution(stage: Stage, name: str, *, exact: bool) -> dict[str, Any]:
 
 
 LEDGER = ("--ledger", "clinic.ledger", "--dataset")
+LAPLACE = ("--mechanism", "laplace")
 GRANT = (
     "clinic.csv --label sick --policy policy.json --ledger clinic.ledger --dataset diagnosis"
     " --sign owner.key"
@@ -134,7 +136,7 @@ def proposals(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     }
     for case, (epsilon, policy, code) in asked.items():
         Path("policy.json").write_text(json.dumps(policy))
-        words = ("propose", "rows.csv", "--epsilon", epsilon, "--classes", "0,1")
+        words = ("propose", "rows.csv", "--epsilon", epsilon, "--classes", "0,1", *LAPLACE)
         told = stage.json(*words, "--purpose", "study", "-o", f"{case}.json")
         yield f"propose: {case}", {"json": told, "file": _document(stage, f"{case}.json")}
         words = ("grant", f"{case}.json", *GRANT.split(), "-o", f"{case}.suffice")
@@ -150,7 +152,7 @@ def ledgers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a ledger tells after charges of several units."""
     _opened(stage)
     table = ("clinic.csv", "--label", "sick", "--features", "age,dose,ward")
-    one = ("release", "mean-operator", *table, "--epsilon", "1", *LEDGER, "diagnosis")
+    one = ("release", "mean-operator", *table, "--epsilon", "1", *LAPLACE, *LEDGER, "diagnosis")
     releases = {
         "first": one,
         "first again": one,
@@ -159,7 +161,10 @@ def ledgers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
             "release", "moments", *table, "--epsilon", "1", "--delta", "1e-6", "--standardize",
             "aux.csv", *LEDGER, "records",
         ),
-        "parties": ("release", "parties", "clinic.csv", *ROUND.split(), *LEDGER, "practices"),
+        "parties": (
+            "release", "parties", "clinic.csv", *ROUND.split(), "--noise-shape", "even", *LEDGER,
+            "practices",
+        ),
     }  # fmt: skip
     for case, words in releases.items():
         with seeds.seeded(f"ledger/{case}"):

@@ -49,7 +49,7 @@ FITS: dict[str, tuple[str, str]] = {
     "moments, three classes": ("moments/three classes", ""),
     "bags": ("bags/epsilon", ROWS),
     "parties, operator": ("parties/operator, even", "--rows aux.csv"),
-    "parties, class sums": ("parties/class-sums", "--rows aux.csv"),
+    "parties, class sums": ("parties/class-sums~", "--rows aux.csv"),
     "parties, votes": ("parties/vote-table", "--rows aux.csv"),
 }  # fmt: skip
 

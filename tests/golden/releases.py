@@ -35,8 +35,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --mechanism gaussian",
         "knorm": f"{FEATURES} --epsilon 1 --mechanism knorm",
         "response": f"{FEATURES} --epsilon 1 --mechanism response",
-        "auto": f"{FEATURES} --epsilon 1 --delta 1e-6",
-        "sums": f"{FEATURES} --epsilon 1 --mechanism sums",
+        "auto~": f"{FEATURES} --epsilon 1 --delta 1e-6",
+        "sums~": f"{FEATURES} --epsilon 1 --mechanism sums",
         "three classes, laplace": f"{COURSE} --epsilon 1 --mechanism laplace",
         "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --mechanism gaussian",
         "three classes, knorm": f"{COURSE} --epsilon 1 --mechanism knorm",
@@ -125,12 +125,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "three classes": f"{COURSE} --epsilon 1 --rows-url https://example.org/rows",
     },
     "parties": {
-        "auto": f"{ROUND} --method auto --samples 16",
-        "class-sums": f"{ROUND} --method class-sums --samples 16",
-        "class-sums, three classes": f"{ROUND} --method class-sums --samples 16"
+        "operator, even": f"{ROUND} --method operator --noise-shape even",
+        "auto~": f"{ROUND} --method auto --samples 16",
+        "class-sums~": f"{ROUND} --method class-sums --samples 16",
+        "class-sums, three classes~": f"{ROUND} --method class-sums --samples 16"
         " --classes a,b,c --label course",
         "operator~": f"{ROUND} --method operator",
-        "operator, even": f"{ROUND} --method operator --noise-shape even",
         "operator, knorm~": f"{ROUND} --method operator --mechanism knorm",
         "vote-table": f"{ROUND} --method vote-table",
         "soft~": f"{ROUND} --method soft",
