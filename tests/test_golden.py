@@ -6,11 +6,13 @@ A change that is meant is made with ``make golden``; its note lists what that pr
 import json
 import math
 
+import numpy as np
 import pytest
 
 from golden import make
+from golden.difference import differences
 from seeds import seeded
-from silence import noise
+from silence import noise, silent
 
 
 @pytest.mark.parametrize("family", make.FAMILIES)
@@ -57,3 +59,25 @@ def test_one_byte_of_an_array_is_reported(bags):
     altered["skew"]["seeded"]["file"] = "0" + before[1:]
     (line,) = make.changes("release bags", altered, bags)
     assert line == f"release bags/skew: seeded.file {('0' + before[1:])!r} -> {before!r}"
+
+
+def test_numbers_of_linear_algebra_may_differ_by_a_millionth_and_no_more():
+    kept = {"arrays": {"w": [2.0, 1e-17], "n": 3}, "risk": 0.5}
+    near = {"arrays": {"w": [2.0 + 1e-6, -2e-17], "n": 3}, "risk": 0.5 + 1e-7}
+    far = {"arrays": {"w": [2.0 + 1e-5, 1e-8], "n": 4}, "risk": 0.6}
+    assert [path for path, *_ in differences(kept, near)] == ["arrays.w[0]", "arrays.w[1]", "risk"]
+    assert list(differences(kept, near, exact=False)) == []
+    found = list(differences(kept, far, exact=False))
+    assert [path for path, *_ in found] == ["arrays.w[0]", "arrays.w[1]", "arrays.n", "risk"]
+    assert [path for path, *_ in differences(kept, {"arrays": kept["arrays"]})] == ["risk"]
+
+
+def test_silence_leaves_numbers_as_they_are_and_notes_what_was_asked():
+    exact = np.arange(5)
+    reach = noise.Sensitivity(2**20, 2.0**20, 5)
+    for law in noise.NOISES:
+        sampler = noise.calibrated_noise(law, reach, 1.0, 1e-6)
+        with silent("here") as draws:
+            assert (sampler.add(exact) == exact).all()
+        assert draws == [{"law": law, "scale": sampler.scale, "length": 5, "times": 1}]
+        assert (sampler.add(exact) != exact).any()

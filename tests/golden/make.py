@@ -33,6 +33,7 @@ class Family(NamedTuple):
 FAMILIES: dict[str, Family] = {
     **{f"release {kind}": Family(releases.family(kind)) for kind in releases.COMMANDS},
     "readers": Family(releases.readers),
+    "chains": Family(releases.chains),
     "memory": Family(memory.frames),
     "surveys": Family(exchanges.surveys),
     "contributions": Family(exchanges.contributions),

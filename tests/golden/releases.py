@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import seeds
+import suffice as sf
 from golden.difference import differences, flat
-from golden.record import release_record
+from golden.record import digest, release_record
 from golden.stage import Stage
 from silence import silent
 
-__all__ = ["COMMANDS", "family", "make_release"]
+__all__ = ["COMMANDS", "chains", "family", "make_release", "readers"]
 
 FEATURES = "--label sick --features age,dose,ward"
 COURSE = "--label course --classes a,b,c --features age,dose,ward"
@@ -142,6 +143,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "parquet": ("clinic.parquet",),
     "feather": ("clinic.feather",),
     "excel": ("clinic.xlsx",),
+    "spss": ("clinic.sav",),
     "folder": ("clinic.folder",),
     "semicolons and commas": ("clinic.wide.csv", "--decimal", ","),
     "sqlite": (
@@ -196,6 +198,25 @@ def readers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     for case, options in GAPS.items():
         words = (*options.split(), "--epsilon", "1", "--mechanism", "laplace", "--no-ledger")
         yield f"gaps: {case}", _recorded(stage, f"gaps/{case}", "mean-operator", "gaps.csv", *words)
+
+
+def chains(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield releases that are made of other files: of a scaling, of bags, and of two releases."""
+    for kind, case in (("mean-operator", "laplace"), ("rados", "records"), ("moments", "ranges")):
+        words = (*COMMANDS[kind][case].split(), "--no-ledger")
+        make_release(stage, f"first/{kind}", kind, "clinic.csv", *words, output="first.suffice")
+        plain_words = [w for w in words if w not in ("--standardize", "aux.csv")]
+        like = (kind, "other.csv", *plain_words, "--pipeline-from", "first.suffice")
+        yield f"{kind}: scaling of another", _recorded(stage, f"second/{kind}", *like)
+        make_release(stage, f"second/{kind}", *like, output="second.suffice")
+        sf.merge([sf.load("first.suffice"), sf.load("second.suffice")]).save("merged.suffice")
+        merged = stage.read("merged.suffice")
+        yield f"{kind}: merged", release_record(merged, merged, [], exact=True)
+    words = ("bags", "clinic.csv", *COMMANDS["bags"]["skew"].split(), "--no-ledger")
+    make_release(stage, "bags", *words, "--write-rows", "bagged.csv", output="bags.suffice")
+    yield "bags: rows", {"bytes": digest(stage.read("bagged.csv"))}
+    words = ("proportions", "clinic.csv", *LAPLACE.split(), "--bags-file", "bags.suffice")
+    yield "proportions: bags of a file", _recorded(stage, "of bags", *words, "--no-ledger")
 
 
 def _unlike(base: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:

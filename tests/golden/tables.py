@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pyreadstat
 
 from seeds import Stream
 
@@ -90,12 +91,17 @@ def _wide_csv(table: pa.Table, path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def _spss(table: pa.Table, path: Path) -> None:
+    pyreadstat.write_sav(table.to_pandas(), path)
+
+
 WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "csv": pyarrow.csv.write_csv,
     "parquet": pq.write_table,
     "feather": pyarrow.feather.write_feather,
     "xlsx": _excel,
     "sqlite": _sqlite,
+    "sav": _spss,
     "folder": _folder,
     "wide.csv": _wide_csv,
 }
