@@ -1,6 +1,6 @@
 """What is kept of a file that the program wrote: readable, small, and enough to notice any byte.
 
-The files are taken apart here by their published layout (docs/file_format.md), not by the package:
+The files are taken apart here by their published layout (docs/decisions/release-file.md), not by the package:
 what it writes must stay what others read.
 """
 
