@@ -17,7 +17,6 @@ import itertools
 import json
 import math
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -52,9 +51,8 @@ _MOST_TABLE = 64  # the exact check of a larger one would take minutes
 _WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/words.py
 NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/calibrate.py
 _TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
-_VERSION = 3  # of surveys; 1 and 2 are read
-_TEXT_VERSION = 3  # of the words in a survey; before version 3, that of the survey
-_MEMORY_VERSION = 2  # 1 is read
+_VERSION = 1  # of surveys and of the words in them
+_MEMORY_VERSION = 1
 _DIGITS = 3  # of numbers in sentences
 _LARGEST_POWER = 6  # a number of more digits is written with an exponent
 
@@ -364,7 +362,7 @@ def _gaussian_epsilon(z: float, delta: float) -> float:
 
 
 # What the program says. Sentences about an answer are also in the survey's file: to change one of
-# them means a new _TEXT_VERSION, so that surveys which are already out stay readable.
+# them means a new _VERSION.
 
 _TEXTS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -577,70 +575,11 @@ def _rounded(value: float, rounding: str, digits: int = _DIGITS, smallest_power:
     return f"{number.scaleb(-power).normalize():f}e{power}"
 
 
-def _guarantees(
-    noises: Iterable[Choice | Number], delta: float, text_version: int, language: str
-) -> list[str]:
+def _guarantees(noises: Iterable[Choice | Number], delta: float, language: str) -> list[str]:
     """Return what a survey says about each question, and last about all of them."""
-    listed = list(noises)
-    if text_version < _TEXT_VERSION:
-        return _old_guarantees(listed, delta, text_version)
-    words = _Words(language)
+    words, listed = _Words(language), list(noises)
     each = [words.about_question(noise, delta) for noise in listed]
     return [*each, words.about_all(listed, delta)]
-
-
-# The words of versions 1 and 2: surveys that are already out must say exactly this.
-
-
-def _old_guarantees(noises: Sequence[Choice | Number], delta: float, version: int) -> list[str]:
-    """Return what a survey of version 1 or 2 says about each question, and about all of them."""
-    each = [f"{_old_change(noise)} {_old_guarantee([noise], delta, version)}" for noise in noises]
-    return [*each, f"All answers together: {_old_guarantee(noises, delta, version)}"]
-
-
-def _old_change(noise: Choice | Number) -> str:
-    if isinstance(noise, Number):
-        limits = f"{noise.low:.6g} to {noise.high:.6g}"
-        moved = f"moved at random, by about {noise.deviation:.3g} ({noise.kernel} noise)"
-        return f"Your number is held to {limits} and {moved}."
-    if noise.has_table:
-        return "Your answer is replaced at random, by a table of probabilities."
-    shown = f"{100 * noise.keep:.6g}"
-    chance = "more than 99.9999 %" if shown == "100" else f"{shown} %"
-    return f"Your answer is sent as it is with a probability of {chance}, otherwise as another."
-
-
-def _old_guarantee(noises: Sequence[Choice | Number], delta: float, version: int) -> str:
-    """Return what versions 1 and 2 said of answers; version 1 explained no delta."""
-    epsilon, delta = _cost(noises, delta)
-    about = ""
-    if version > 1 and delta > EXPLAINED_DELTA:
-        about = (
-            f"Large delta: in the worst case, noise with delta = {_old_up(delta)} reveals your"
-            f" answers completely with probability {_old_up(delta)}"
-            f" (1 in {max(1, math.floor(1 / delta))}). "
-        )
-    cost = f"epsilon = {_old_up(epsilon)}" + (f", delta = {_old_up(delta)}" if delta else "")
-    if epsilon > _OLD_NAME_ONLY:
-        return (
-            f"{about}This hides practically nothing ({cost}): who reads it can be nearly certain."
-        )
-    extra = f" and an extra probability of {_old_up(delta)}" if delta else ""
-    return (
-        f"{about}Whatever is received could come from any truth; none makes it more likely than"
-        f" another by more than a factor of {_old_up(math.exp(epsilon))}{extra} ({cost})."
-    )
-
-
-_OLD_NAME_ONLY = 20.0
-
-
-def _old_up(value: float) -> str:
-    """Return a number as versions 1 and 2 wrote it: four digits, rounded up."""
-    if value == 0:
-        return "0"
-    digits = 10.0 ** (3 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.4g}"
 
 
 class MemoryEntry(NamedTuple):
@@ -721,8 +660,8 @@ class Memory:
         data = self._path.read_bytes()
         try:
             for line in data.splitlines():
-                for entry, value in _entries(json.loads(line)):
-                    self.values.setdefault(entry, value)  # the first one counts
+                entry, value = _entry(json.loads(line))
+                self.values.setdefault(entry, value)  # the first one counts
             complete = data[-1:] in {b"", b"\n"}
         except (LookupError, TypeError, ValueError):
             complete = False
@@ -733,26 +672,15 @@ class Memory:
             )
 
 
-def _entries(line: Any) -> list[tuple[MemoryEntry, Any]]:
-    """Return what one line of a memory says, or raise.
-
-    A line of version 1 is a pair: a `Randomizer`'s question, or "SURVEY cost", "SURVEY token" or
-    "SURVEY answer NAME"; a survey's id has a form of its own.
-    """
-    if isinstance(line, list):
-        key, value = line
-        entries = [MemoryEntry("answer", None, key)]
-        old = _OLD_KEY.fullmatch(key) if isinstance(key, str) else None
-        if old and (old["kind"] != "cost" or _is_cost(value)):
-            entries.append(MemoryEntry(old["kind"] or "answer", old["survey"], old["name"]))
-        return [(entry, value) for entry in entries]
+def _entry(line: Any) -> tuple[MemoryEntry, Any]:
+    """Return what one line of a memory says, or raise."""
     version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
     valid_kind = kind == "answer" or (kind in {"cost", "token"} and name is None)
     valid_cost = kind != "cost" or _is_cost(value)
-    valid_fields = len(line) <= 1 + len(_FIELDS) and version == _MEMORY_VERSION
-    if not (valid_fields and valid_kind and valid_cost):
+    valid_version = type(version) is int and version == _MEMORY_VERSION
+    if not (valid_version and len(line) == 1 + len(_FIELDS) and valid_kind and valid_cost):
         raise ValueError
-    return [(MemoryEntry(kind, survey, name), value)]
+    return MemoryEntry(kind, survey, name), value
 
 
 def _is_cost(value: Any) -> bool:
@@ -761,9 +689,6 @@ def _is_cost(value: Any) -> bool:
 
 
 _FIELDS = (*MemoryEntry._fields, "value")
-_OLD_KEY = re.compile(
-    "(?P<survey>sha256:[0-9a-f]{64}) (?:(?P<kind>cost|token)|answer (?P<name>.*))", re.DOTALL
-)
 
 
 class Randomizer:
@@ -861,8 +786,8 @@ class Survey(NamedTuple):
 
     @property
     def language(self) -> str:
-        """The language of the program's words; English before version 3."""
-        return str(self.content.get("language", "en"))
+        """The language of the program's words."""
+        return str(self.content["language"])
 
 
 def make_survey(
@@ -899,53 +824,20 @@ def make_survey(
     >>> print(make_survey("Example", [question], "q").content["guarantee"][:62])
     For all your answers together the factor is 3 (epsilon = 1.1).
     """
-    return _survey(_Form(_VERSION, _TEXT_VERSION, language), title, questions, label, delta)
-
-
-class _Form(NamedTuple):
-    """Which version a survey is of, and in which words and language it speaks."""
-
-    version: int
-    text_version: int
-    language: str
-
-    @classmethod
-    def of_file(cls, content: Mapping[str, Any]) -> "_Form":
-        """Return the form of a survey in a file, or raise if this program does not read it."""
-        version = content["version"]
-        if type(version) is not int or version not in range(1, _VERSION + 1):
-            raise ValueError("this program does not read its version.")
-        if version < _VERSION:
-            return cls(version, version, "en")
-        if content["text_version"] != _TEXT_VERSION or content["language"] not in LANGUAGES:
-            raise ValueError("this program does not know its words or its language.")
-        return cls(version, _TEXT_VERSION, content["language"])
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of a survey that say its form."""
-        fields = {"suffice": "survey", "version": self.version}
-        if self.version < _VERSION:
-            return fields
-        return {**fields, "text_version": self.text_version, "language": self.language}
-
-
-def _survey(
-    form: _Form, title: str, questions: Sequence[Mapping[str, Any]], label: str, delta: float
-) -> Survey:
-    """Return a survey in the words of its form, after checking all of it."""
-    if form.language not in LANGUAGES:
+    if language not in LANGUAGES:
         raise ValueError(f"the language must be {' or '.join(LANGUAGES)}.")
-    line = _line if form.version > 1 else _old_line
-    noises = {line(question["name"]): _noise(question, line) for question in questions}
+    noises = {_line(question["name"]): _noise(question) for question in questions}
     valid_names = all(name and "=" not in name for name in noises)
     if not valid_names or not 0 < len(noises) == len(questions) or not _differ(noises):
         raise ValueError("questions need different names, without an equals sign.")
     if label not in noises or isinstance(noises[label], Number):
         raise ValueError("the label must be the name of a question with possible values.")
-    *each, total = _guarantees(noises.values(), _number(delta), form.text_version, form.language)
+    *each, total = _guarantees(noises.values(), _number(delta), language)
     content: dict[str, Any] = {
-        **form.fields(),
-        "title": line(title),
+        "suffice": "survey",
+        "version": _VERSION,
+        "language": language,
+        "title": _line(title),
         "label": label,
         "delta": delta,
         "questions": [
@@ -964,7 +856,7 @@ def read_survey(data: bytes) -> Survey:
     Parameters
     ----------
     data
-        The bytes of the file; versions 1 to 3 are read.
+        The bytes of the file.
 
     Raises
     ------
@@ -975,8 +867,9 @@ def read_survey(data: bytes) -> Survey:
     try:
         content = _parsed(data)
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
-        form = _Form.of_file(content)
-        survey = _survey(form, content["title"], bare, content["label"], content["delta"])
+        _check_version(content["version"])
+        parts = (content[key] for key in ("label", "delta", "language"))
+        survey = make_survey(content["title"], bare, *parts)
         same = _stated_guarantees(content) == _stated_guarantees(survey.content)
     except ValueError as error:
         raise SurveyError(f"This is not a valid survey: {error}") from None
@@ -989,21 +882,26 @@ def read_survey(data: bytes) -> Survey:
     return survey
 
 
+def _check_version(version: object) -> None:
+    if type(version) is not int or version != _VERSION:
+        raise ValueError("this program does not read its version.")
+
+
 def _stated_guarantees(content: Mapping[str, Any]) -> list[str]:
     return [q["guarantee"] for q in content["questions"]] + [content["guarantee"]]
 
 
-def _noise(question: Mapping[str, Any], line: Callable[..., str]) -> Choice | Number:
+def _noise(question: Mapping[str, Any]) -> Choice | Number:
     """Return the noise of a question; whatever is not expected raises."""
     fields, noise = set(question) - {"name", "noise"}, question["noise"]
-    line(question["text"], 1000)
+    _line(question["text"], 1000)
     if fields == {"text", "range"} and set(noise) == {"kernel", "variance"}:
         low, high = map(_number, question["range"])
-        return Number(low, high, line(noise["kernel"]), _number(noise["variance"]))
+        return Number(low, high, _line(noise["kernel"]), _number(noise["variance"]))
     if fields != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
         raise ValueError("a question has states or a range, and noise that fits them.")
     answers = question["states"]
-    check = line if isinstance(answers, list) and isinstance(answers[0], str) else _integer
+    check = _line if isinstance(answers, list) and isinstance(answers[0], str) else _integer
     states = [check(state) for state in answers]
     if not _differ(states):
         raise ValueError("states must look different from each other.")
@@ -1049,13 +947,6 @@ def _line(value: Any, most: int = 200) -> str:
             f"texts must be one printable line of at most {most} letters, without two blanks in a"
             " row, blanks at an end, or signs that cannot be seen."
         )
-    return value
-
-
-def _old_line(value: Any, most: int = 1000) -> str:
-    """Return a text of a survey of version 1, which may be shown otherwise than it is."""
-    if not isinstance(value, str) or len(value) > most or not value.isprintable():
-        raise ValueError(f"texts must be one printable line of at most {most} letters.")
     return value
 
 

@@ -241,10 +241,9 @@ def precious(tmp_path_factory) -> dict[str, bytes]:
     private, _ = generate_keys(folder / "owner")
     Memory(folder / "questions").get_or_draw(MemoryEntry("answer", None, "ill?"), lambda: 1)
     files = {name: (folder / name).read_bytes() for name in ("ledger", "memory", "questions")}
-    older = {"older memory": b'["sha256:0 cost", [1.0, 0.0]]\n', "oldest": b'["ill?", 1]\n'}
     moved = {"survey in one line": json.dumps(made.content).encode()}
     other = {"survey": made.data, "answer": answer, "private key": private.read_bytes()}
-    return {**files, **older, **moved, **other}
+    return {**files, **moved, **other}
 
 
 @pytest.mark.parametrize(("ask", "outputs"), new_files())

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +10,12 @@ from suffice.participant import (
     Choice,
     Memory,
     MemoryEntry,
-    Number,
     Randomizer,
     make_survey,
-    read_survey,
     respond,
     respond_to_file,
 )
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "version1"
 NAMES = [
     "cost", "a cost", "token", "answer", "answer answer", "answer cost", '"', "'", "\\",
     'a", "b', "version", "value", "null", "sha256:" + 64 * "0" + " cost", "frais coût", "費用",
@@ -33,17 +29,6 @@ def poll(*names: str, title: str = "A poll"):
         for name in dict.fromkeys(names)
     ]
     return make_survey(title, questions, names[0])
-
-
-def old_lines(made, sheet: bytes, cost=(1.0, 0.0)) -> str:
-    """Return the memory that version 1 wrote after this answer."""
-    answer = json.loads(sheet)
-    pairs = [
-        [f"{made.id} cost", list(cost)],
-        [f"{made.id} token", answer["token"]],
-        *([f"{made.id} answer {name}", value] for name, value in answer["answers"].items()),
-    ]
-    return "".join(json.dumps(pair) + "\n" for pair in pairs)
 
 
 @pytest.mark.parametrize("name", [*NAMES])
@@ -90,71 +75,27 @@ def test_a_line_says_what_it_is(tmp_path):
     assert [line["kind"] for line in lines] == ["cost", "token", "answer"]
     assert [line["question"] for line in lines] == [None, None, "cost"]
     assert all(set(line) == {"version", "kind", "survey", "question", "value"} for line in lines)
-    assert {line["version"] for line in lines} == {2}
+    assert {line["version"] for line in lines} == {1}
 
 
-# Files of version 1.
-
-
-@pytest.mark.parametrize("sheet", ["answer.json", "other.json"])
-def test_an_old_memory_gives_the_same_answer_again(tmp_path, sheet):
-    example = read_survey((FIXTURES / "survey.json").read_bytes())
-    memory = tmp_path / "memory"
-    memory.write_bytes((FIXTURES / f"{sheet}.memory").read_bytes())
-    before = memory.read_bytes()
-    given, known = respond(example, {"relapse": "no"}, memory)
-    assert given == (FIXTURES / sheet).read_bytes()
-    assert known == ["relapse", "smokes", "age"]
-    assert memory.read_bytes() == before  # nothing was drawn
-    assert [round(epsilon, 3) for epsilon, _ in Memory(memory).costs()] == [4.305]
-
-
-def test_an_old_memory_goes_on_as_a_new_one(tmp_path):
-    memory = tmp_path / "memory"
-    memory.write_bytes((FIXTURES / "answer.json.memory").read_bytes())
-    sheet, _ = respond(poll("cost"), {"cost": "yes"}, memory)
-    assert respond(poll("cost"), {}, memory)[0] == sheet
-    old = read_survey((FIXTURES / "survey.json").read_bytes())
-    assert respond(old, {}, memory)[0] == (FIXTURES / "answer.json").read_bytes()
-    assert len(Memory(memory).costs()) == 2
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_old_files_with_such_a_question_are_read(tmp_path, name):
-    example = poll(name, "other")
-    sheet, _ = respond(example, {name: "no", "other": "no"}, None)
-    (tmp_path / "m").write_text(old_lines(example, sheet))
-    assert respond(example, {}, tmp_path / "m") == (sheet, [name, "other"])
-    assert Memory(tmp_path / "m").costs() == [(1.0, 0.0)]
-
-
-@pytest.mark.parametrize("question", [*NAMES, *NOT_OF_SURVEYS])
-def test_old_answers_to_single_questions_are_given_again(tmp_path, question):
-    number = Number(0, 1, "laplace", 1.0)
-    (tmp_path / "m").write_text(json.dumps([question, 0.5]) + "\n")
-    assert Randomizer(number, memory=tmp_path / "m").answer(question, 0.1) == 0.5
-    assert Memory(tmp_path / "m").costs() == []
-
-
-def test_the_first_line_counts_also_across_versions(tmp_path):
+def test_the_first_line_counts(tmp_path):
     example = poll("q")
-    sheet, _ = respond(example, {"q": "no"}, None)
-    old = old_lines(example, sheet)
-    respond(example, {"q": "yes"}, tmp_path / "m")
-    new = (tmp_path / "m").read_text()
-    (tmp_path / "m").write_text(old + new)
+    sheet, _ = respond(example, {"q": "no"}, tmp_path / "first")
+    respond(example, {"q": "yes"}, tmp_path / "second")
+    first, second = ((tmp_path / name).read_text() for name in ("first", "second"))
+    (tmp_path / "m").write_text(first + second)
     assert respond(example, {}, tmp_path / "m")[0] == sheet
-    (tmp_path / "m").write_text(new + old)
+    (tmp_path / "m").write_text(second + first)
     assert respond(example, {}, tmp_path / "m")[0] != sheet  # another token
 
 
-GOOD = {"version": 2, "kind": "answer", "survey": None, "question": "q", "value": "a"}
+GOOD = {"version": 1, "kind": "answer", "survey": None, "question": "q", "value": "a"}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3}, {"version": True}, {"version": "2"}, {"version": None}, {"more": 1},
+        {"version": 2}, {"version": True}, {"version": "1"}, {"version": None}, {"more": 1},
         {"kind": "truth"}, {"kind": None}, {"kind": "cost"}, {"question": ["q"]}, {"survey": {}},
         {"kind": "cost", "question": None, "value": [1.0]},
         {"kind": "cost", "question": None, "value": "12"},

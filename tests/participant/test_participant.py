@@ -386,13 +386,7 @@ def other_language(content):
     content["language"] = "de"
 
 
-def older_words(content):
-    content["version"] = 1
-
-
-@pytest.mark.parametrize(
-    "change", [less_noise, kinder_words, kinder_sheet, other_language, older_words]
-)
+@pytest.mark.parametrize("change", [less_noise, kinder_words, kinder_sheet, other_language])
 def test_words_that_do_not_match_the_numbers_are_refused(change):
     with pytest.raises(SurveyError, match="This survey does not do what it says"):
         read_survey(altered(change))
@@ -419,11 +413,10 @@ def test_an_altered_survey_is_noticed(change):
     [
         lambda c: c.pop("title"),
         lambda c: c.pop("version"),
-        lambda c: c.update(version=4),
-        lambda c: c.update(version=3.0),
-        lambda c: c.update(version="3"),
-        lambda c: c.pop("text_version"),
-        lambda c: c.update(text_version=2),
+        lambda c: c.update(version=2),
+        lambda c: c.update(version=1.0),
+        lambda c: c.update(version=True),
+        lambda c: c.update(version="1"),
         lambda c: c.pop("language"),
         lambda c: c.update(language="fr"),
         lambda c: c.update(language=["en"]),

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from suffice import participant
-from suffice.participant import SurveyError, make_survey, read_survey, respond
+from suffice.participant import SurveyError, make_survey, read_survey
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "version1"
 LIE = "For all your answers together: nothing can be learnt about you (epsilon = 0.001)."
 PAD = 200 * " "
 KEEP = 0.9999999
@@ -31,10 +30,9 @@ def question(name="q", text="Did you relapse?", states=("no", "yes"), keep=0.75)
 
 
 def strangers(title="T", **changes) -> bytes:
-    """Return a survey of version 1, right in all its words, as whoever means ill can write it."""
+    """Return a survey, right in all its words, as whoever means ill can write it."""
     questions = question(**changes)
-    form = participant._Form(1, 1, "en")
-    return participant._survey(form, title, [questions], questions["name"], 1e-6).data
+    return make_survey(title, [questions], questions["name"]).data
 
 
 # What may be written.
@@ -79,7 +77,7 @@ def test_names_are_bounded_tighter_than_texts():
             make_survey("T", [question(**changes)], "q")
 
 
-@pytest.mark.parametrize("states", [["no", "n  o", "n o"], ["\u00e9", "e\u0301"], ["no", " no"]])
+@pytest.mark.parametrize("states", [["\u00e9", "e\u0301"], ["no", "\u00e9", "e\u0301"]])
 def test_answers_that_look_alike_are_refused(states):
     with pytest.raises(SurveyError, match="look different"):
         read_survey(json.dumps({**json.loads(strangers()), "questions": [
@@ -122,11 +120,10 @@ def rows(printed: str, columns: int) -> list[str]:
 
 
 FORGERIES = {
-    "text": {"text": f"Did you relapse?{PAD}{LIE}"},
-    "blank letters": {"text": "Did you relapse?" + 200 * "\u3164" + LIE},
-    "name": {"name": f"q{PAD}{LIE}".replace("=", ":")},
-    "states": {"states": ["no", f"yes{PAD}{LIE}"]},
-    "title": {"title": f"T{PAD}{LIE}"},
+    "text": {"text": f"Did you relapse? {LIE}"},
+    "name": {"name": f"q {LIE}".replace("=", ":")},
+    "states": {"states": ["no", f"yes {LIE}"]},
+    "title": {"title": f"T {LIE}"},
     "quotes": {"text": f'Did you relapse?" {LIE} "'},
     "wide letters": {"text": 33 * "費" + " " + LIE + 33 * "費" + LIE},
     "one long word": {"text": 500 * "x" + LIE},
@@ -218,10 +215,9 @@ def test_other_probabilities_are_said_as_they_were(keep):
     assert float(re.search("probability of (.*) %", sentence).group(1)) == pytest.approx(
         100 * keep, 1e-6
     )
-    assert read_survey(strangers(keep=keep)).content["version"] == 1
 
 
-def test_an_old_survey_that_says_always_is_refused():
+def test_a_survey_that_says_always_is_refused():
     content = json.loads(strangers(keep=KEEP))
     questions = content["questions"][0]
     questions["guarantee"] = questions["guarantee"].replace("more than 99.9999 %", "100 %")
@@ -239,7 +235,7 @@ def test_what_is_printed_is_never_less_than_what_is_meant(value):
 # Deltas.
 
 
-def number(delta: float, version: int = 3, title: str = "T"):
+def number(delta: float, title: str = "T"):
     questions = [
         question(),
         {
@@ -249,8 +245,7 @@ def number(delta: float, version: int = 3, title: str = "T"):
             "noise": {"kernel": "gaussian", "variance": 1.0},
         },
     ]
-    form = participant._Form(version, version, "en")
-    return participant._survey(form, title, questions, "q", delta)
+    return make_survey(title, questions, "q", delta)
 
 
 def test_a_large_delta_is_explained_before_the_number(tmp_path):
@@ -261,17 +256,14 @@ def test_a_large_delta_is_explained_before_the_number(tmp_path):
     )
     assert sentence.startswith(f"{about} For all your answers together the factor is ")
     assert "Large delta" not in number(1e-3).content["guarantee"]
-    old = number(0.05, version=1)
-    assert "Large delta" not in old.content["guarantee"]
-    assert read_survey(old.data).id == old.id
     assert f"\n{about} For all your answers together" in alone(
-        tmp_path, old.data, 80, "--truth", "q=no", "--truth", "n=1"
+        tmp_path, number(0.05).data, 80, "--truth", "q=no", "--truth", "n=1"
     )
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.99, 0.999999])
 def test_a_survey_with_a_delta_that_protects_nothing_is_refused(delta):
-    content = {**json.loads(number(0.05, version=1).data), "delta": delta}
+    content = {**json.loads(number(0.05).data), "delta": delta}
     with pytest.raises(SurveyError, match=r"delta must be below 0\.1"):
         read_survey(json.dumps(content).encode())
 
@@ -284,24 +276,3 @@ def test_surveys_whose_deltas_add_up_to_nothing_are_called_so(tmp_path, capsys):
             tmp_path / "s.json", tmp_path / f"{place}.json", ["q=no", "n=1"], None, tmp_path / "m"
         )
     assert "No protection: in the worst case, noise with delta = 0.15" in capsys.readouterr().out
-
-
-# Files of version 1.
-
-
-def test_an_old_survey_is_read_and_shown_in_our_words(tmp_path):
-    data = (FIXTURES / "survey.json").read_bytes()
-    example = read_survey(data)
-    assert example.data == data
-    assert example.content["version"] == 1
-    words = [f"--truth={word}" for word in ("relapse=no", "smokes=never", "age=44")]
-    printed = alone(tmp_path, data, 80, *words)
-    assert example.content["guarantee"] not in printed
-    assert "For all your answers together the factor is 74.1 (epsilon = 4.31)." in printed
-    assert '  | "relapse": "Did you relapse?"\n  | Answers: "no" / "yes"\n' in printed
-
-
-def test_old_answers_with_blanks_can_still_be_given():
-    example = read_survey(strangers(states=["not at  all", "yes"]))
-    for truth in ("not at  all", "not at all"):
-        assert respond(example, {"q": truth}, None)

@@ -1,4 +1,4 @@
-"""What a survey says in words: old files word by word, new ones checked against their numbers."""
+"""What a survey says in words: checked against its numbers, word by word."""
 
 import doctest
 import itertools
@@ -6,7 +6,6 @@ import json
 import math
 import re
 import string
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +13,13 @@ from suffice import participant
 from suffice.participant import (
     LANGUAGES,
     Choice,
-    Memory,
     Number,
     SurveyError,
     make_survey,
     read_survey,
-    respond,
 )
 from suffice.privacy import words as package_words
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-OLD = [
-    *sorted(path for path in (FIXTURES / "survey2").glob("*.json") if "answer" not in path.name),
-    FIXTURES / "version1" / "survey.json",
-]
 LONGEST = 30  # words of a sentence
 FORBIDDEN = ("nobody can", "except with probability", "nothing can be", "anonymous", "niemand")
 KEEPS = (0.5001, 0.6, 0.75, 0.9, 0.95, 0.953, 0.99, 0.9999, 0.99996, 1 - 1e-7, 1 - 1e-12)
@@ -42,44 +34,24 @@ DELTAS = (1e-9, 1e-6, 1e-3, 2e-3, 0.05, 0.0999)
 NUMBER = r"(\d+(?:[.,]\d+)?(?:e-?\d+)?)"
 
 
-# Files that are already out.
+# The file.
 
 
-@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
-def test_an_old_survey_verifies_byte_by_byte(path):
-    data = path.read_bytes()
-    read = read_survey(data)
-    assert read.data == data
-    assert read.content["version"] < 3
-    assert read.language == "en"
-
-
-@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
-def test_every_old_word_is_compared(path):
-    content = json.loads(path.read_bytes())
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_word_is_compared(language):
+    questions = [
+        {"name": "q", "text": "", "states": ["no", "yes"], "noise": {"keep": 0.75}},
+        {"name": "n", "text": "", "range": [0, 1], "noise": {"kernel": "gaussian", "variance": 1}},
+    ]
+    data = make_survey("T", questions, "q", delta=0.05, language=language).data
+    content = json.loads(data)
     for holder in (content, *content["questions"]):
         true = holder["guarantee"]
         holder["guarantee"] = f"{true} "
         with pytest.raises(SurveyError, match="This survey does not do what it says"):
             read_survey(json.dumps(content).encode())
         holder["guarantee"] = true
-    assert read_survey(json.dumps(content).encode()).data == path.read_bytes()
-
-
-def test_an_old_answer_is_given_again(tmp_path):
-    folder = FIXTURES / "survey2"
-    memory = tmp_path / "memory"
-    memory.write_bytes((folder / "kinds.answer.json.memory").read_bytes())
-    survey = read_survey((folder / "kinds.json").read_bytes())
-    sheet, before = respond(survey, {}, Memory(memory))
-    assert sheet == (folder / "kinds.answer.json").read_bytes()
-    assert before == list(survey.noises)
-
-
-def test_an_old_survey_cannot_borrow_new_fields():
-    content = json.loads(OLD[0].read_bytes()) | {"language": "en", "text_version": 3}
-    with pytest.raises(SurveyError, match="altered or damaged"):
-        read_survey(json.dumps(content).encode())
+    assert read_survey(json.dumps(content).encode()).data == data
 
 
 # The catalogue.
@@ -104,7 +76,6 @@ def test_a_survey_speaks_its_language(language):
     question = {"name": "q", "text": "", "states": ["no", "yes"], "noise": {"keep": 0.75}}
     survey = make_survey("T", [question], "q", language=language)
     assert survey.content["language"] == survey.language == language
-    assert survey.content["text_version"] == 3
     assert read_survey(survey.data).content == survey.content
 
 
@@ -142,7 +113,7 @@ def test_an_unknown_language_is_refused():
 
 
 def told(noise, delta: float, language: str) -> tuple[str, str]:
-    each, together = participant._guarantees([noise], delta, 3, language)
+    each, together = participant._guarantees([noise], delta, language)
     return each, together
 
 

@@ -21,7 +21,7 @@ _PRECIOUS = {
         rb"""\s*\{(?s:.*)"suffice"\s*:\s*"(survey|answer)\""""
     ),
     "the memory of answers to surveys": re.compile(
-        rb"""\{"version": \d+, "kind": "(cost|token|answer)"|\["[^\n]*\]\n"""
+        rb"""\{"version": \d+, "kind": "(cost|token|answer)\""""
     ),
     "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
 }
