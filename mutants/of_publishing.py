@@ -175,7 +175,9 @@ MUTANTS = (
         "tables/provenance.py",
         "return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}",
         "return self.source is not Origin.PRIVATE_ROWS",
-        ("owner/test_laundering.py::test_a_file_of_version_one_is_unknown_when_it_is_used_again",),
+        (
+            "owner/test_laundering.py::test_scales_of_unknown_origin_stay_unknown_when_they_are_used_again",
+        ),
         "A file that says nothing of its scales passes for one with public scales.",
     ),
     Mutant(
@@ -195,14 +197,14 @@ MUTANTS = (
         _LAUNDERED,
     ),
     Mutant(
-        "laundered-by-an-old-file",
+        "laundered-by-a-file",
         "tables/pipeline.py",
-        'origin=Provenance.from_json(data["origin"]) if "origin" in data else UNKNOWN,',
-        'origin=Provenance.from_json(data.get("origin", {"source": "declared", "rows": []})),',
+        'origin=Provenance.from_json(data["origin"]),',
+        'origin=Provenance("declared"),',
         (
-            "tables/test_provenance.py::test_an_old_file_is_unknown_and_keeps_its_digest_and_its_bytes",
+            "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",
         ),
-        "A file written before origins were recorded passes for one with declared scales.",
+        "A file whose scales come from private rows passes for one with declared scales.",
     ),
     Mutant(
         "laundered-labels",

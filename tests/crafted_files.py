@@ -1,6 +1,6 @@
 """Files that a stranger could write: sealed with right checksums, everything pushed to its end.
 
-Each starts from a file of tests/fixtures/version1. One number, string, list, object or array axis
+Each starts from a file of tests/fixtures. One number, string, list, object or array axis
 of it goes to an end of what it can be; or several go together, so that the file stays consistent
 and reaches what lies behind the first checks.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import rfc8785
 
-FOLDER = Path(__file__).parent / "fixtures" / "version1"
+FOLDER = Path(__file__).parent / "fixtures"
 NUMBERS = (0, -1, 1, 2, 256, 65_536, 2**53 - 1, 1 - 2**53, 0.5, 1e-300, 5e-324, 1e308, -1e308)
 TEXTS = (
     "",
@@ -253,7 +253,9 @@ def _guarantee(whole: Container) -> dict[str, Any]:
 def wide_identity(width: int = 30_000) -> Container:
     """Return even noise on many coordinates."""
     whole = _from("laplace.suffice")
-    columns = [{"name": f"x{i}", "categories": None} for i in range(width)]
+    columns = [
+        {"name": f"x{i}", "categories": None, "unit": "", "other": False} for i in range(width)
+    ]
     whole.manifest["pipeline"]["columns"] = columns
     whole.arrays |= {"pipeline.mean": np.zeros(width), "pipeline.scale": np.ones(width)}
     whole.arrays["mean_operator"] = np.zeros(width + 1)
@@ -341,7 +343,7 @@ def many_columns(count: int = 2000) -> Container:
     flips = {"keep": 0.9}
     columns = [{"name": f"q{i}", "integers": [i, i + 255], "noise": flips} for i in range(count)]
     whole.manifest["details"]["columns"] = columns
-    raw = [{"name": c["name"], "categories": None} for c in columns]
+    raw = [{"name": c["name"], "categories": None, "unit": "", "other": False} for c in columns]
     whole.manifest["pipeline"] |= {"columns": raw, "bound": math.sqrt(count) * (1 + 1e-9)}
     ends = np.array([c["integers"] for c in columns], dtype=np.float64)
     rows = len(whole.arrays["answers"])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "tests" / "fixtures" / "version1").glob("*.suffice"))
+FILES = sorted((ROOT / "tests" / "fixtures").glob("*.suffice"))
 HEAVY = {
     "dask", "distributed", "dp_accounting", "matplotlib", "numba", "numpy", "opendp", "pandas",
     "polars", "pyarrow", "pyspark", "scipy", "sklearn",

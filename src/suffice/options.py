@@ -80,16 +80,12 @@ class Option:
         reads.
     others : tuple of Option
         Further options that set the same field.
-    hidden : bool
-        It is an old name, which help does not show.
     planned : bool
         Commands that plan a release offer it.
     released : bool
         Commands that make a release offer it.
     argument : bool
         It has no name, and is read by its position.
-    former : mapping
-        Choices of an earlier version to those of this one.
     required : bool
         A command line must have it, whatever the library's default is.
     writes : bool
@@ -106,18 +102,12 @@ class Option:
     choices: type[StrEnum] | None = None
     path: Callable[[str], Path | None] | None = None
     others: tuple["Option", ...] = ()
-    hidden: bool = False
     planned: bool = True
     released: bool = True
     argument: bool = False
-    former: Mapping[str, str] = field(default_factory=dict)
     required: bool = False
     writes: bool = False
     short: str = ""
-
-    def old(self, name: str) -> "Option":
-        """Return the same under a name of an earlier version, which help no longer shows."""
-        return replace(self, name=name, hidden=True, others=())
 
     def every(self) -> Iterator["Option"]:
         """Yield this option and the others of its field."""
@@ -131,7 +121,6 @@ def option(
     *,
     group: Group,
     name: str = "",
-    old: Sequence[str] = (),
     others: Sequence[Option] = (),
     kw_only: Any = MISSING,
     **more: Any,
@@ -144,16 +133,12 @@ def option(
         The field's default; REQUIRED where there is none.
     help, group, name, **more
         Fields of `Option`.
-    old : sequence of str
-        Former names of the option.
     others : sequence of Option
         Further options that set the same field.
     kw_only : bool
         As in `dataclasses.field`.
     """
-    declared = Option(name, help, group, **more)
-    formerly = tuple(declared.old(word) for word in old)
-    declared = replace(declared, others=(*others, *formerly))
+    declared = Option(name, help, group, others=tuple(others), **more)
     return field(default=default, kw_only=kw_only, metadata={"option": declared})
 
 
@@ -181,17 +166,11 @@ def _dashed(name: str) -> str:
 
 
 def check_choices(value: Any) -> None:
-    """Raise unless every field of a frozen value that has choices holds one of them.
-
-    A choice of an earlier version becomes that of this one.
-    """
+    """Raise unless every field that has choices holds one of them."""
     for name, declared in options_of(type(value)).items():
         choice = getattr(value, name)
         if declared.choices is None or choice is None:
             continue
-        if isinstance(choice, str) and choice in declared.former:
-            choice = declared.former[choice]
-            object.__setattr__(value, name, choice)
         if not isinstance(choice, str) or choice not in {*declared.choices}:
             raise ParameterError(f"{name} must be one of {', '.join(declared.choices)}.")
 

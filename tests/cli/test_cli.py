@@ -121,7 +121,7 @@ def test_two_owners_releases_are_fitted_together(desk):
     other = clinic_table(rows=300, seed=1)
     pq.write_table(other, desk / "other.parquet")
     words = ("release", "mean-operator", "other.parquet", "--label", "sick", "--epsilon", 5)
-    suffice(*words, "--like", "r.suffice", "--no-ledger", "-o", "o.suffice", cwd=desk)
+    suffice(*words, "--pipeline-from", "r.suffice", "--no-ledger", "-o", "o.suffice", cwd=desk)
     suffice(
         *("fit", "r.suffice", "o.suffice", "--rows", "clinic.parquet"),
         *("--rows", "other.parquet", "-o", "both.suffice"),

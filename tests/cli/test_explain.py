@@ -7,7 +7,7 @@ import pytest
 
 from suffice.release.codec import load
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "version1"
+FOLDER = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize("name", ["mean-operator", "responses", "rados", "proportions", "votes"])

@@ -78,6 +78,14 @@ def test_releases_say_what_is_published_protected_and_public(path, monkeypatch):
     assert {"Data", "Privacy", "Budget", "Output"} <= set(headings)
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_has_one_name_and_is_explained(path):
+    parameters = COMMANDS[path].params
+    names = [option for parameter in parameters for option in parameter.opts]
+    assert len(set(names)) == len(names)
+    assert all(getattr(parameter, "help", "") for parameter in parameters)
+
+
 def test_examples_are_of_commands_that_exist():
     assert set(EXAMPLES) == set(COMMANDS)
 

@@ -53,8 +53,9 @@ def test_keys_and_no_secret(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_a_survey_its_answers_and_the_memory_of_them(suffice):
-    new = ("survey", "new", "--states", "ill=no,yes", "--range", "age=0,120", "--noise", "400")
-    suffice(*new, "--flip", "0.25", "--text", "ill=Are you ill?", "-o", "s.json")
+    new = ("survey", "new", "--states", "ill=no,yes", "--range", "age=0,120")
+    noise = ("--noise-variance", "400", "--flip", "0.25")
+    suffice(*new, *noise, "--text", "ill=Are you ill?", "-o", "s.json")
     text, data = both(suffice, "s.json")
     assert "question ill" in text
     assert "Are you ill?" in text

@@ -46,9 +46,11 @@ def contribute(suffice, party: int, *more: str) -> str:
 
 
 @pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize("method", ["operator", "class-sums", "votes", "soft", "vote", "average"])
+@pytest.mark.parametrize(
+    "method", ["operator", "class-sums", "vote-table", "soft", "majority-model", "average"]
+)
 def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method):
-    more = ("--method", method, "--lam", "0.1")
+    more = ("--method", method, "--penalty-weight", "0.1")
     more += ("--samples", "200") if method == "class-sums" else ()
     for party in range(3):
         printed = contribute(suffice, party, *more)
@@ -58,7 +60,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     assert "Weakly protects each party's data as a whole" in printed
     assert "3 counted" in printed
     assert "no contribution from 1 parties" in err
-    kinds = {"operator": "mean-operator", "class-sums": "mean-operator", "votes": "votes"}
+    kinds = {"operator": "mean-operator", "class-sums": "mean-operator", "vote-table": "votes"}
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
         fitted = ("fit", "r.suffice", "--rows", "aux.parquet", "-o", "m.suffice")
@@ -70,8 +72,8 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
 @pytest.mark.parametrize("method", ["operator", "average"])
 def test_one_table_of_all_parties(suffice, method):
     words = ("release", "parties", "all.parquet", "--label", "what", "--party", "who", *AUX)
-    words = (*words, "--enrolled", "40")
-    more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method, "--lam", "0.1")
+    words = (*words, "--enrolled", "40", "--penalty-weight", "0.1")
+    more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method)
     out = suffice(*words, *more, "--no-ledger", "-o", "r.suffice", "--json")
     content = json.loads(out)
     assert (content["accepted"], content["absent"], content["rejected"]) == (40, 0, [])
@@ -137,7 +139,7 @@ def test_wrong_auxiliary_rows_cost_nothing(suffice):
 def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     release = ("release", "mean-operator", "own3.parquet", "--label", "what", *CLASSES)
     suffice(*release, "--epsilon", "1", "--no-ledger", "-o", "like.suffice")
-    like = ("--like", "like.suffice", "--method", "soft")
+    like = ("--pipeline-from", "like.suffice", "--method", "soft")
     contribute(suffice, 0, *like)
     for name, unit in (("rows", "record"), ("a", "party"), ("b", "party")):
         init = ("ledger", "init", "l", "--dataset", name, "--epsilon", "5", "--delta", "1e-5")
@@ -205,8 +207,8 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
 def test_a_column_of_votes_contributes(suffice):
     votes = pa.table({"vote": ["sit", "walk"] * 100})
     pq.write_table(votes, "votes.parquet")
-    words = ("contribute", "votes.parquet", "--cast", "vote", *AUX, *CLASSES, "--party", "clinic 9")
-    suffice(*words, "-o", "v.part")
+    words = ("contribute", "votes.parquet", "--votes-column", "vote", *AUX, *CLASSES)
+    suffice(*words, "--party", "clinic 9", "-o", "v.part")
     part = PartyContribution.load("v.part")
     assert part.party == "clinic 9"
     assert (part.array[2] == 0).all()

@@ -89,7 +89,7 @@ def test_plan_reads_sets_and_no_label(suffice, desk):
 
 
 def test_plan_shows_how_skew_trades_against_noise(suffice):
-    words = ("plan", "proportions", "rows.parquet", "--classes", "3", "--epsilon", "4", "--skew")
+    words = ("plan", "bags", "rows.parquet", "--classes", "3", "--epsilon", "4")
     assert " *" in suffice(*words)
     plan = json.loads(suffice(*words, "--json"))
     assert sum(row["chosen"] for row in plan["rows"]) == 1
@@ -104,7 +104,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
     assert "label-responses" in suffice("ledger", "history", "clinic.ledger")
     written = pq.read_table("public.parquet")
     assert written.column_names == ["age", "size", "bag"]
-    given = ("--features", "age,size", "--sets", "sets.suffice", "--epsilon", "1")
+    given = ("--features", "age,size", "--bags-file", "sets.suffice", "--epsilon", "1")
     assert "randomised response on the labels" in suffice(*RELEASE, *given, *pays)
     release = load("p.suffice")
     sizes = [written["bag"].to_pylist().count(name) for name in release.details["bags"]]
@@ -123,7 +123,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
         ((*RELEASE, "--bag", "street", "--epsilon", "1", "--no-ledger"), 2, "no column 'street'"),
         ((*RELEASE, "--bag", "ward", "--epsilon", "1"), 2, "Choose a ledger"),
         (
-            (*RELEASE, "--bag", "ward", "--names", "north,south,west,east", "--epsilon", "1",
+            (*RELEASE, "--bag", "ward", "--bag-names", "north,south,west,east", "--epsilon", "1",
              "--no-ledger"),
             2,
             "for example 'east'",

@@ -1,5 +1,6 @@
 """The commands that once laundered data-dependent scales, and what they say now."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 from suffice.privacy.guarantee import Protection
 from suffice.release.codec import load
+from suffice.tables.provenance import UNKNOWN
 
-OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "--count", "8", "--no-ledger")
 RADOS = ("release", "rados", "rows.parquet", "--label", "sick", *RECORD)
 OPERATOR = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--epsilon", "1")
@@ -33,48 +35,48 @@ def desk(tmp_path, monkeypatch) -> Path:
 
 def test_like_does_not_launder_the_scales_of_private_rows(suffice):
     suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
-    like = (*RADOS, "--like", "a.suffice", "-o", "b.suffice")
+    like = (*RADOS, "--pipeline-from", "a.suffice", "-o", "b.suffice")
     refused = suffice(*like, code=4)
     assert "the scaling of its columns comes from private rows" in refused
     assert "use --unprotected (Python: unprotected=True)" in refused
     assert not Path("b.suffice").exists()
     assert "Not differentially private" in suffice(*like, "--unprotected")
     assert load("b.suffice").guarantee.kind is Protection.DATA_DEPENDENT
-    once_more = (*RADOS, "--like", "b.suffice", "-o", "c.suffice")
+    once_more = (*RADOS, "--pipeline-from", "b.suffice", "-o", "c.suffice")
     assert "comes from private rows" in suffice(*once_more, code=4)
 
 
 def test_like_launders_neither_through_an_operator_nor_a_model(suffice):
     suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
-    operator = (*FREE, "--mechanism", "laplace", "--like", "a.suffice", "-o", "o.suffice")
+    operator = (*FREE, "--mechanism", "laplace", "--pipeline-from", "a.suffice", "-o", "o.suffice")
     assert "comes from private rows" in suffice(*operator, code=4)
     suffice(*operator, "--unprotected")
     suffice("fit", "o.suffice", "--rows", "rows.parquet", "-o", "model.suffice")
     for file in ("o.suffice", "model.suffice"):
-        refused = suffice(*RADOS, "--like", file, "-o", "c.suffice", code=4)
+        refused = suffice(*RADOS, "--pipeline-from", file, "-o", "c.suffice", code=4)
         assert "comes from private rows" in refused
         assert "private rows" in suffice("inspect", file)
 
 
-@pytest.mark.parametrize("name", ["rados-from-rows", "mean-operator"])
-def test_a_file_of_version_one_counts_as_private_rows(suffice, name):
-    table = pyarrow.csv.read_csv(OLD / "clinic.csv")
-    pq.write_table(table, "rows.parquet")
-    old = ("--like", str(OLD / f"{name}.suffice"), "-o", "b.suffice")
-    assert "comes from is unknown (the file" in suffice(*RADOS, *old, code=4)
-    assert "comes from is unknown (the file" in suffice(*FREE, *old, code=4)
+def test_scales_of_unknown_origin_count_as_private_rows(suffice):
+    pq.write_table(pyarrow.csv.read_csv(FILES / "clinic.csv"), "rows.parquet")
+    release = load(FILES / "mean-operator.suffice")
+    replace(release, pipeline=replace(release.pipeline, origin=UNKNOWN)).save("a.suffice")
+    like = ("--pipeline-from", "a.suffice", "-o", "b.suffice")
+    assert "nobody stated where the scaling" in suffice(*RADOS, *like, code=4)
+    assert "nobody stated where the scaling" in suffice(*FREE, *like, code=4)
     assert not Path("b.suffice").exists()
-    suffice(*FREE, *old, "--unprotected")
-    assert "unknown (the file was written before" in suffice("inspect", "b.suffice")
+    suffice(*FREE, *like, "--unprotected")
+    assert "unknown (nobody stated it)" in suffice("inspect", "b.suffice")
 
 
 def test_parties_take_over_where_a_pipeline_came_from(suffice):
     suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
-    like = ("--aux", "public.parquet", "--like", "a.suffice")
+    like = ("--aux", "public.parquet", "--pipeline-from", "a.suffice")
     records = ("rows.parquet", "--label", "sick", "--method", "soft")
     suffice("contribute", *records, *like, "-o", "p.part")
     words = ("aggregate", "p.part", *like, "--enrolled", "3", "--epsilon", "1", "--delta", "1e-5")
-    words = (*words, "--method", "soft", "--lam", "1", "--private-aux", "--no-ledger")
+    words = (*words, "--method", "soft", "--penalty-weight", "1", "--private-aux", "--no-ledger")
     refused = suffice(*words, "-o", "m.suffice", code=4)
     assert "comes from private rows" in refused
     suffice(*words, "-o", "m.suffice", "--unprotected")
@@ -90,7 +92,7 @@ def test_inspect_says_where_the_scaling_comes_from(suffice):
     printed = suffice("inspect", "b.suffice")
     assert "scaling from   public rows" in printed
     assert rows_hash in "".join(printed.split())
-    suffice(*RADOS, "--like", "b.suffice", "-o", "c.suffice")
+    suffice(*RADOS, "--pipeline-from", "b.suffice", "-o", "c.suffice")
     assert load("c.suffice").guarantee.kind is Protection.GLOBAL
 
 

@@ -56,7 +56,7 @@ def test_plain_rados_leave_only_if_that_is_said_aloud(suffice):
             ("attribute", "joint", "matrix"),
         ),
         (
-            "--epsilon 1 --delta 1e-6 --unit record --noise edges --support 20",
+            "--epsilon 1 --delta 1e-6 --unit record --noise-on records --support 20",
             ("record", "joint", "edges"),
         ),
         ("--protect hiv --delta 1e-3", ("attribute", "marginal", "dp-feat")),
@@ -106,7 +106,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
 def test_two_owners_share_a_pipeline(suffice):
     suffice(*FREE, "--unprotected", "--count", "4")
     words = ("release", "rados", "public.parquet", "--label", "sick", "-o", "s.suffice")
-    like = ("--no-ledger", "--unprotected", "--like", "r.suffice", "--count", "4")
+    like = ("--no-ledger", "--unprotected", "--pipeline-from", "r.suffice", "--count", "4")
     suffice(*words, *like)
     from suffice.release.merge import merge
 

@@ -14,8 +14,8 @@ from suffice.release.codec import load
 FIRST = ("release", "responses", "rows.parquet", "--label", "sick", "-o", "r.suffice")
 WORDS = (
     *FIRST, "--label-flip", "0.2", "--no-ledger", "--states", "ward=north,south",
-    "--range", "size=-1,1", "--feature-noise", "0.5", "--feature-flip", "0.25",
-    "--all-states", "0..3",
+    "--range", "size=-1,1", "--feature-noise-variance", "0.5", "--feature-flip", "0.25",
+    "--states", "0..3",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_a_mixed_table_leaves_as_declared(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_programs_read_three_promises(suffice):
-    pure = (*WORDS, "--kernel", "laplace", "--json")
+    pure = (*WORDS, "--noise-type", "laplace", "--json")
     told = json.loads(suffice(*pure))
     assert [promise["unit"] for promise in told["guarantees"]] == ["label", "attribute", "record"]
     assert told["guarantees"][0]["epsilon"] == pytest.approx(np.log(4))
@@ -73,7 +73,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     init = ("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
     suffice(*init)
     words = (
-        *FIRST, "--features", "a,b", "--epsilon", "1", "--all-states", "0..3",
+        *FIRST, "--features", "a,b", "--epsilon", "1", "--states", "0..3",
         "--feature-flip", "0.5", "--ledger", "l", "--dataset", "d",
     )  # fmt: skip
     suffice(*words)
@@ -88,7 +88,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--all-states", "0..2"), "--states has two values"),
+        (("--states", "0..2"), "--states has two values"),
         (("--range", "0,1"), "both possible values and a range"),
         (("--range", "a=0"), "two numbers, LO,HI, for example 0,100"),
         (("--states", "ward="), "--states takes COLUMN=VALUE"),
@@ -96,7 +96,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
         (("--states", "nose=x,y"), "'nose' is declared, but it is not a feature"),
         (("--label-flip", "0.5"), "not near 1 / "),
         (("--epsilon", "1"), "label_flip or label_epsilon"),
-        (("--kernel", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
+        (("--noise-type", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],
 )
 def test_a_wrong_call_is_one_line(suffice, words, reason):
@@ -109,7 +109,7 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 @pytest.mark.usefixtures("desk")
 def test_noise_on_numbers_is_refused_where_there_are_none(suffice):
     told = ("--features", "ward", "--states", "ward=x,y", "--feature-flip", "0.1")
-    words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise", "1", "--no-ledger")
+    words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise-variance", "1", "--no-ledger")
     assert "--feature-noise-variance cannot be used without numbers" in suffice(*words, code=2)
 
 
@@ -135,7 +135,7 @@ def test_records_alone_are_enough_for_frequencies_and_a_model(desk, suffice):
     a, b = rng.integers(0, 4, 5000), rng.integers(0, 4, 5000)
     table = pa.table({"a": a, "b": b, "sick": (a >= 2).astype(int)})
     pq.write_table(table, desk / "rows.parquet")
-    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.2", "--all-states", "0..3")
+    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.2", "--states", "0..3")
     suffice(*words, "--no-ledger")
     shares = json.loads(suffice("frequencies", "r.suffice", "--json"))
     assert [column["name"] for column in shares["columns"]] == ["label", "a", "b"]

@@ -16,7 +16,7 @@ from suffice.release.codec import load
 NEW = (
     "survey", "new", "-o", "s.json", "--title", "Health", "--states", "sick=no,yes",
     "--states", "grade=1..5", "--range", "age=0,120", "--text", "sick=Were you ill?",
-    "--flip", "0.1", "--epsilon", "grade=2", "--noise", "3600",
+    "--flip", "0.1", "--epsilon", "grade=2", "--noise-variance", "3600",
 )  # fmt: skip
 ANSWER = ("survey", "respond", "s.json", "-o", "a.json")
 TRUTH = ("--truth", "sick=yes", "--truth", "grade=3", "--truth", "age=44.5")
@@ -106,9 +106,9 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
         (("--flip", "x=y"), "--flip must be a number"),
         (("--flip", "grade=0.1"), "Use one of --flip, --epsilon and --matrix."),
         (("--flip", "shoe=0.1"), "'shoe'"),
-        (("--noise", "shoe=0.1"), "'shoe'"),
+        (("--noise-variance", "shoe=0.1"), "'shoe'"),
         (("--states", "sick"), "--states takes COLUMN=VALUE"),
-        (("--range", "shoe=3,4", "--noise", "shoe=-1"), "positive"),
+        (("--range", "shoe=3,4", "--noise-variance", "shoe=-1"), "positive"),
         (("--label", "age"), "the label must be"),
         (("--text", "shoe=Which size?"), "No question is named 'shoe'"),
         (("--flip", "grade=0.9"), "Use one of --flip, --epsilon and --matrix."),

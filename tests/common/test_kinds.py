@@ -107,7 +107,7 @@ def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
     rows = AuxiliaryRows.read(X, pipeline=pipeline)
     tally = VoteTally(rows, tuple(range(classes)), Enrolled(3))
     tally.add(["north", "south"], np.stack([y, y[::-1]]))
-    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=tuple(range(classes)))
+    ensemble = PrivateEnsemble(1.0, 1e-5, "vote-table", classes=tuple(range(classes)))
     return ensemble.aggregate(tally, rows, enrolled=3, ledger=None).release
 
 

@@ -28,7 +28,7 @@ from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode, load, manifest_of
 from suffice.release.kinds import KINDS
 
-OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+FILES = Path(__file__).parents[1] / "fixtures"
 ROWS = clinic_table(200).drop_columns("sick")
 LEARNT = [  # the release, its options, and the learner that they mean
     ("gaussian", {"rows": ROWS}, FactoredClassifier),
@@ -41,14 +41,14 @@ LEARNT = [  # the release, its options, and the learner that they mean
 ]
 
 
-def old(name: str) -> Release:
-    return load(OLD / f"{name}.suffice")
+def stored(name: str) -> Release:
+    return load(FILES / f"{name}.suffice")
 
 
 def released(name: str) -> Release:
     """Return the release of an old file, or what this mechanism makes of the rows' labels."""
     if name not in {"gaussian", "laplace", "response"}:
-        return old(name)
+        return stored(name)
     owner = MeanOperator(epsilon=1.0, delta=1e-6 * (name == "gaussian"), mechanism=name)
     return owner.release(clinic_table(200), label="sick", ledger=None)
 
@@ -67,7 +67,7 @@ def votes(rows: np.ndarray) -> Release:
     tally = VoteTally(auxiliary, (0, 1, 2), Enrolled(3))
     codes = np.arange(len(rows)) % 3
     tally.add(["north", "south"], np.stack([codes, codes[::-1]]))
-    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=(0, 1, 2))
+    ensemble = PrivateEnsemble(1.0, 1e-5, "vote-table", classes=(0, 1, 2))
     return ensemble.aggregate(tally, auxiliary, enrolled=3, ledger=None).release
 
 
@@ -83,9 +83,9 @@ def test_every_kind_has_an_entry_that_fits_or_says_what_to_use_instead():
         learning = learning_from(kind)
         assert (learning.estimator is None) == bool(learning.instead)
     with pytest.raises(ParameterError, match="suffice ratio"):
-        fit(old("proportions"))
+        fit(stored("proportions"))
     with pytest.raises(ParameterError, match="suffice predict"):
-        fit(old("model"))
+        fit(stored("model"))
     with pytest.raises(ParameterError, match="no learner for releases of kind poll"):
         learning_from("poll")
     with pytest.raises(ParameterError, match="no release"):
@@ -110,7 +110,7 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
     release_of(model).save(tmp_path / "m.suffice")
     again = model_of(load(tmp_path / "m.suffice"))
     assert type(again) is learner
-    rows = OLD / "clinic.csv"
+    rows = FILES / "clinic.csv"
     assert np.array_equal(again.predict(rows), model.predict(rows))
     assert again.gives_probabilities == model.gives_probabilities
     if model.gives_probabilities:
@@ -133,9 +133,9 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
 )
 def test_an_option_without_meaning_is_refused(name, options, unused):
     with pytest.raises(ParameterError, match=f"^{unused} cannot be used with"):
-        fit(old(name), **options)
+        fit(stored(name), **options)
     defaults = dict.fromkeys(options)
-    assert learning_from(old(name).kind).unused(None, defaults) == []
+    assert learning_from(stored(name).kind).unused(None, defaults) == []
 
 
 @pytest.mark.parametrize("name", ["gaussian", "response"])
@@ -159,14 +159,14 @@ def test_votes_report_progress_whatever_trains_on_them(rng):
 @pytest.mark.parametrize("name", ["rados", "responses"])
 def test_kinds_without_rows_have_no_progress_to_report(name):
     batches: list[int] = []
-    fit(old(name), progress=batches.append)
+    fit(stored(name), progress=batches.append)
     assert batches == []
 
 
 def test_rows_that_are_missing_are_asked_for():
     for name in ("mean-operator", "label-responses", "votes"):
         with pytest.raises(ParameterError, match="public rows"):
-            fit(old(name))
+            fit(stored(name))
 
 
 def test_votes_train_what_the_caller_gives_which_has_no_file(rng):
@@ -203,42 +203,37 @@ def test_a_new_kind_registers_its_learner():
     learners.register_learner("counts", counts)  # the same again changes nothing
     with pytest.raises(ParameterError, match="already"):
         learners.register_learner("rados", counts)
-    model = learning_from("counts").fit([old("rados")], None, {"lam": 3.0})
-    assert model.classes_ == old("rados").classes
+    model = learning_from("counts").fit([stored("rados")], None, {"lam": 3.0})
+    assert model.classes_ == stored("rados").classes
     assert counts.report(model).values == {"lam": 3.0}
     with pytest.raises(ParameterError, match="Constant cannot be stored"):
         release_of(model)
 
 
-def test_a_model_of_version_2_is_a_factored_classifier_and_stays_of_version_2():
-    file = (OLD / "model.suffice").read_bytes()
-    release = decode(file)
-    assert manifest_of(release)["kind_version"] == 2
-    model = model_of(release)
+def test_a_model_that_is_read_and_stored_again_keeps_its_bytes():
+    file = (FILES / "model.suffice").read_bytes()
+    model = model_of(decode(file))
     assert type(model) is FactoredClassifier
     assert encode(release_of(model)) == file
 
 
-def test_version_and_details_of_a_model_file_belong_together():
-    new = encode(fit(old("rados")).to_release())
-    assert manifest_of(decode(new))["kind_version"] == 4
-    for file, version in ((new, 2), (new, 3), ((OLD / "model.suffice").read_bytes(), 3)):
-        with pytest.raises(CorruptFileError, match="version that the file names"):
-            decode(altered(file, version))
-    for version in (1, 5, 2.5, True, "3", None):
-        with pytest.raises(UnsupportedFileError, match="version 2 or 3 or 4 only"):
+def test_another_version_of_a_model_file_is_refused():
+    new = encode(fit(stored("rados")).to_release())
+    assert manifest_of(decode(new))["kind_version"] == 1
+    for version in (0, 2, 1.5, True, "1", None):
+        with pytest.raises(UnsupportedFileError, match="version 1 only"):
             decode(altered(new, version))
     for name in ("Nobody", "VoteClassifier", "", None):
         with pytest.raises(CorruptFileError, match="learner"):
-            decode(altered(new, 3, learner=name))
+            decode(altered(new, 1, learner=name))
 
 
 def test_a_model_is_loaded_by_its_own_learner_alone():
-    model = fit(old("rados")).to_release()
+    model = fit(stored("rados")).to_release()
     with pytest.raises(ParameterError, match="learnt by RadoRidge"):
         FactoredClassifier.from_release(model)
     with pytest.raises(ParameterError, match="not a model"):
-        model_of(old("rados"))
+        model_of(stored("rados"))
 
 
 def test_a_forged_model_of_rados_has_two_classes_or_is_refused():
@@ -252,14 +247,14 @@ def test_a_forged_model_of_rados_has_two_classes_or_is_refused():
 
 @pytest.mark.parametrize("loss", ["square", "logistic"])
 def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
-    fitted = fit(old("rados"), loss=loss)
+    fitted = fit(stored("rados"), loss=loss)
     again = model_of(decode(encode(fitted.to_release())))
     assert isinstance(again, LinearModel)
     if loss == "square":
         assert again.risk_ == fitted.risk_
         return
     with pytest.raises(AttributeError, match="does not store"):
-        next(again.staged_predict(OLD / "clinic.csv"))
+        next(again.staged_predict(FILES / "clinic.csv"))
     with pytest.raises(AttributeError, match="does not store"):
         again.sampling_term()
     assert not hasattr(again, "feature_importances_")

@@ -15,13 +15,13 @@ from suffice.learner.model_file import LoadedModel, load
 from suffice.release import codec
 from suffice.release.artifact import Release
 
-OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+FILES = Path(__file__).parents[1] / "fixtures"
 NEW = clinic_table(50, seed=1)
 
 
 @pytest.mark.parametrize("name", ["responses", "rados"])
 def test_a_loaded_model_predicts_as_the_fitted_one(name, tmp_path):
-    model = fit(codec.load(OLD / f"{name}.suffice"))
+    model = fit(codec.load(FILES / f"{name}.suffice"))
     release_of(model).save(tmp_path / "m.suffice")
     loaded = suffice.load(tmp_path / "m.suffice")
     assert isinstance(loaded, LoadedModel)
@@ -38,31 +38,31 @@ def test_a_loaded_model_predicts_as_the_fitted_one(name, tmp_path):
 
 
 def test_a_loaded_model_stays_a_release(tmp_path):
-    loaded, release = load(OLD / "model.suffice"), codec.load(OLD / "model.suffice")
+    loaded, release = load(FILES / "model.suffice"), codec.load(FILES / "model.suffice")
     assert loaded == release
     assert release == loaded
     assert loaded.guarantees == release.guarantees
     loaded.save(tmp_path / "again.suffice")
-    assert (tmp_path / "again.suffice").read_bytes() == (OLD / "model.suffice").read_bytes()
+    assert (tmp_path / "again.suffice").read_bytes() == (FILES / "model.suffice").read_bytes()
     assert loaded.unsigned() == release.unsigned()
     assert type(model_of(loaded)) is type(loaded.model)
 
 
 def test_other_kinds_are_plain_releases_without_predict():
-    release = load(OLD / "rados.suffice")
+    release = load(FILES / "rados.suffice")
     assert type(release) is Release
     assert not hasattr(release, "predict")
 
 
 def test_what_is_shown_is_short_and_says_how_to_predict():
-    loaded = load(OLD / "model.suffice")
+    loaded = load(FILES / "model.suffice")
     assert ".predict(X)" in repr(loaded)
     assert len(repr(loaded)) < 200
     assert loaded._repr_html_().startswith("<table>")
 
 
 def test_loading_a_release_needs_no_scikit_learn():
-    path = OLD / "model.suffice"
+    path = FILES / "model.suffice"
     code = f"import sys, suffice; suffice.load({str(path)!r}); print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

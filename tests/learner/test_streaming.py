@@ -115,7 +115,7 @@ def test_votes_of_parties_are_shrunk_in_white_coordinates(folder, streams, loss,
     truth = np.digitize(table_of(3)["x0"].to_numpy(), [-0.5, 0.5])
     guesses = rng.integers(0, 3, size=(60, ROWS))
     tally.add([f"p{i}" for i in range(60)], np.where(rng.random((60, 1)) < 0.8, truth, guesses))
-    ensemble = PrivateEnsemble(3.0, 1e-5, "votes", classes=NAMES)
+    ensemble = PrivateEnsemble(3.0, 1e-5, "vote-table", classes=NAMES)
     release = ensemble.aggregate(tally, auxiliary, enrolled=60, ledger=None).release
     in_memory = fit(release, folder / "3.parquet", loss=loss)
     streams()

@@ -32,7 +32,7 @@ def crowd():
     guesses = rng.integers(0, 3, size=(PARTIES, 80))
     wise = rng.random((PARTIES, 1)) < 0.9
     tally.add([f"p{i}" for i in range(PARTIES)], np.where(wise, truth, guesses))
-    ensemble = PrivateEnsemble(3.0, 1e-5, "votes", classes=CLASSES)
+    ensemble = PrivateEnsemble(3.0, 1e-5, "vote-table", classes=CLASSES)
     release = ensemble.aggregate(tally, auxiliary, enrolled=PARTIES, ledger=None).release
     return X, np.array(CLASSES)[truth], release
 

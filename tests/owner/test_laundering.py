@@ -39,7 +39,7 @@ from suffice.tables.sources import open_table
 from suffice.transport.messages import Granted, Refused
 from suffice.transport.protocol import grant, propose
 
-OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "count": 8}
 _rng = np.random.default_rng(0)
 X, Y = _rng.normal(size=(60, 3)), _rng.integers(0, 2, 60)
@@ -161,11 +161,11 @@ def test_private_scales_cannot_be_laundered_through_parties():
 
 
 @pytest.mark.parametrize("name", ["rados-from-rows", "mean-operator", "model"])
-def test_a_file_of_version_one_is_unknown_when_it_is_used_again(name):
-    table = pyarrow.csv.read_csv(OLD / "clinic.csv")
-    pipeline = load(OLD / f"{name}.suffice").pipeline
+def test_scales_of_unknown_origin_stay_unknown_when_they_are_used_again(name):
+    table = pyarrow.csv.read_csv(FILES / "clinic.csv")
+    pipeline = replace(load(FILES / f"{name}.suffice").pipeline, origin=UNKNOWN)
     owner = Rados(**RECORD, pipeline=pipeline)
-    with pytest.raises(UnprotectedError, match="scaling of its columns comes from is unknown"):
+    with pytest.raises(UnprotectedError, match="nobody stated where the scaling"):
         owner.release(table, label="sick", ledger=None)
     release = owner.release(table, label="sick", ledger=None, unprotected=True)
     assert release.guarantee.kind is Protection.DATA_DEPENDENT
@@ -208,7 +208,7 @@ def test_a_ledger_does_not_pay_for_private_scales(tmp_path):
 
 @pytest.mark.parametrize(
     ("origin", "reason"),
-    [(PRIVATE_ROWS, "comes from private rows"), (UNKNOWN, "comes from is unknown")],
+    [(PRIVATE_ROWS, "comes from private rows"), (UNKNOWN, "nobody stated where the scaling")],
 )
 def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, reason):
     """From public facts: before the ledger, the policy or any column is looked at."""

@@ -9,7 +9,7 @@ from suffice.privacy.guarantee import Assumption
 from suffice.release.artifact import Part
 from suffice.release.codec import load
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "version1"
+FOLDER = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.suffice")), ids=lambda path: path.stem)

@@ -138,14 +138,13 @@ def _slot(key: str, part: str, item: Any, option: Option, hint: Any, *, first: b
     """Return one option as typer wants it declared."""
     kind = _type_of(option, hint)
     has_default = item.default is not MISSING and not option.required
-    only_option = first and all(other.hidden for other in option.others)
+    only_option = first and not option.others
     required = (option.argument or only_option) and not has_default
     if option.argument:
         parameter = typer.Argument(help=option.help, metavar=item.name.upper())
     else:
         parameter = typer.Option(
             *_names(option),
-            hidden=option.hidden,
             show_default=False,
             help=option.help,
             rich_help_panel=str(option.group),
@@ -190,12 +189,11 @@ def _type_of(option: Option, hint: Any) -> Any:
 
 
 def _choice(option: Option, word: str) -> str:
-    """Return a member of an enumeration; a word of an earlier version counts as the new one."""
+    """Return a word that is a member of an enumeration."""
     choices = [str(choice) for choice in option.choices or ()]
-    choice = option.former.get(word, word)
-    if choice not in choices:
+    if word not in choices:
         raise ParameterError(f"{option.name} must be one of {', '.join(choices)}; got {word!r}.")
-    return choice
+    return word
 
 
 def _check_files(slots: Sequence[Slot], texts: Mapping[str, Any]) -> None:
@@ -215,21 +213,17 @@ def _check_files(slots: Sequence[Slot], texts: Mapping[str, Any]) -> None:
 def _values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the fields that were typed, parsed; a field that two options set is an error."""
     values: dict[str, dict[str, Any]] = {slot.part: {} for slot in slots}
-    used: dict[tuple[str, str], tuple[Slot, Any]] = {}
+    used: dict[tuple[str, str], str] = {}
     for slot in slots:
         value = texts[slot.key]
         if value is None or value == []:
             continue
         target = (slot.part, slot.field)
         if target in used:
-            before, former = used[target]
-            if not (slot.option.many and slot.option.hidden):
-                first, second = before.option.name, slot.option.name
-                raise ParameterError(
-                    f"{first} and {second} set the same value. Use only one of them."
-                )
-            value = [*former, *value]  # an old name that could stand beside the new one
-        used[target] = (slot, value)
+            raise ParameterError(
+                f"{used[target]} and {slot.option.name} set the same value. Use only one of them."
+            )
+        used[target] = slot.option.name
         values[slot.part][slot.field] = _parsed(slot.option, value)
     return values
 

@@ -92,8 +92,6 @@ def option_tables(parameters: Sequence[Any]) -> dict[str, list[Any]]:
     tables: dict[str, list[Any]] = {heading: [] for heading in (_ARGUMENTS, *Group, _OPTIONS)}
     grouped = any(getattr(parameter, "rich_help_panel", None) for parameter in parameters)
     for parameter in parameters:
-        if getattr(parameter, "hidden", False):
-            continue
         heading = getattr(parameter, "rich_help_panel", None)
         if parameter.param_type_name == "argument":
             heading = _ARGUMENTS

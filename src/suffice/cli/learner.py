@@ -62,7 +62,6 @@ class _Fit(OutputFile):
         None,
         "Weight of the penalty, for example 0.01. Default: auto, computed from the release.",
         name="--penalty-weight",
-        old=("--lam",),
         parse=_weight,
     )
 

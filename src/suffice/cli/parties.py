@@ -31,7 +31,6 @@ class _Contributed(OutputFile):
         "Column of votes in TABLE, instead of records and --label: one vote per auxiliary row, in"
         " their order.",
         name="--votes-column",
-        old=("--cast",),
     )
     party: str | None = data_option(
         None, "Name that the party is enrolled by. Default: the name of the output."

@@ -164,7 +164,6 @@ class _Grant(OutputFile):
         "Earlier release whose scaling the proposal names.",
         parse=Path,
         path=Path,
-        old=("--like",),
     )
     answer: Path | None = output_option(
         None,

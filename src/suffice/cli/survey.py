@@ -100,7 +100,6 @@ class _New(OutputFile):
     noise: ByColumn | None = option(
         None,
         name="--noise-variance",
-        old=("--noise",),
         help="Variance of the noise on numbers, for example 4; NAME=9: of one question.",
         **_by_question("--noise-variance"),
     )
@@ -108,7 +107,6 @@ class _New(OutputFile):
         None,
         "Type of noise on numbers: laplace (the default), or gaussian (uses --delta).",
         name="--noise-type",
-        old=("--kernel",),
     )
     delta: float | None = privacy_option(
         None, "Delta at which the epsilon of Gaussian noise is read. Default: 1e-6."

@@ -49,7 +49,6 @@ __all__ = [
 # gives each coefficient (`suffice.learner.coefficients`).
 FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound", "coefficient_deviations")
 Figure = TypeVar("Figure")
-_UNNAMED = "FactoredClassifier"  # whose model it is where a file of an older version does not say
 
 
 def pipeline_of_rows(
@@ -421,9 +420,9 @@ class TwoClasses(LinearModel):
 
 def learner_name(model: Release) -> str:
     """Return the name of the learner whose model a file holds."""
-    if "coefficients" not in model.arrays and "learner" not in model.details:
+    if "learner" not in model.details:
         raise ParameterError(
             f"This {model.kind} release is not a model. Learn one from it with `suffice fit`"
             " (Python: fit_release)."
         )
-    return str(model.details.get("learner", _UNNAMED))
+    return str(model.details["learner"])

@@ -92,7 +92,7 @@ class LoadedModel(Release):
     def __repr__(self) -> str:
         columns = len(self.pipeline.columns)
         return (
-            f"<model of {self.details.get('learner', 'FactoredClassifier')}:"
+            f"<model of {self.details['learner']}:"
             f" classes {listed(self.classes)}; {columns} columns; {self.rows:,} training rows;"
             " use .predict(X), .predict_proba(X) or .score(X, y)>"
         )

@@ -58,7 +58,6 @@ CATEGORIES: dict[str, Any] = {
 }
 PIPELINE: dict[str, Any] = {
     "name": "--pipeline-from",
-    "old": ("--like",),
     "help": "Earlier release whose scaling is used again, so that both releases can be merged.",
     "group": Group.PREPROCESSING,
     "parse": lambda path: load(path).pipeline,

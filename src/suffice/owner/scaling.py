@@ -11,10 +11,7 @@ __all__ = ["as_scaled", "scaling_trouble", "stated_trouble"]
 _BY = "said by the owner"
 _TROUBLE = {
     Origin.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
-    Origin.UNKNOWN: (
-        "where the scaling of its columns comes from is unknown (the file it was taken from was"
-        " written before this was recorded, or nobody stated it)"
-    ),
+    Origin.UNKNOWN: "nobody stated where the scaling of its columns comes from",
 }
 _ACCEPTED = {
     source: Assumption(f"nobody minds that the release shows its scaling: {why}", _BY)

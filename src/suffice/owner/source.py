@@ -167,7 +167,6 @@ class PublicSource(Source):
         None,
         "Address where others can find the public rows, for example a web page.",
         name="--rows-url",
-        old=("--found-at",),
         kw_only=True,
     )
 

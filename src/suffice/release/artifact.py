@@ -65,9 +65,14 @@ class RowSet:
             raise ParameterError("The row count must be the number of rows with a label.")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rows as JSON values; ``labelled`` is left out if all rows have a label."""
-        fields = {"count": self.count, "hash": self.hash, "found_at": self.found_at}
-        return fields if self.labelled is None else {**fields, "labelled": self.labelled.to_json()}
+        """Return the rows as JSON values; ``labelled`` is None if all rows have a label."""
+        labelled = None if self.labelled is None else self.labelled.to_json()
+        return {
+            "count": self.count,
+            "hash": self.hash,
+            "found_at": self.found_at,
+            "labelled": labelled,
+        }
 
 
 @dataclass(frozen=True)
@@ -226,7 +231,7 @@ def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any
     payload = _payload(release) if payload is None else payload
     return {
         "kind": release.kind,
-        "kind_version": kind_named(release.kind).stating(release.details).version,
+        "kind_version": kind_named(release.kind).version,
         "library": release.library,
         "parts": [
             {
@@ -282,7 +287,7 @@ def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...
 
 def _check_contents(release: Release) -> None:
     """Raise unless arrays, details and parts are what the kind declares."""
-    kind = kind_named(release.kind).stating(release.details)
+    kind = kind_named(release.kind)
     if not release.parts or not all(part.guarantees for part in release.parts):
         raise CorruptFileError("A release must state at least one guarantee for each owner.")
     _check_details(kind, release.details)

@@ -54,6 +54,7 @@ _MOST_GUARANTEES = 2048  # of a file: each is computed anew, and read by people
 _FIELDS = {
     "kind", "kind_version", "library", "parts", "pipeline", "noise", "details", "payload"
 }  # fmt: skip
+_ROWS = {"count", "hash", "found_at", "labelled"}
 
 
 def load(source: str | Path | bytes) -> Release:
@@ -93,7 +94,8 @@ def decode(data: bytes) -> Release:
         raise UnsupportedFileError(
             "The manifest has a field that this version of suffice does not know."
         )
-    kind = kind_named(fields["kind"]).at(fields["kind_version"])
+    kind = kind_named(fields["kind"])
+    kind.check_version(fields["kind_version"])
     if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:
         raise CorruptFileError("The payload is not the one that the manifest describes.")
     try:
@@ -126,7 +128,7 @@ def _assemble(
         raise CorruptFileError("The payload holds an array that nothing refers to.")
     if not isinstance(fields["details"], dict):
         raise CorruptFileError("The manifest is not valid for its kind.")
-    release = Release(
+    return Release(
         kind=kind.name,
         arrays=own,
         details=fields["details"],
@@ -136,9 +138,6 @@ def _assemble(
         library=_library(fields["library"]),
         signature=signature,
     )
-    if kind_named(kind.name).stating(release.details).version != kind.version:
-        raise CorruptFileError("The details are not those of the version that the file names.")
-    return release
 
 
 def _library(value: Any) -> str:
@@ -164,14 +163,14 @@ def _parts(items: Any) -> tuple[Part, ...]:
 
 
 def _part(item: dict[str, Any], effort: Effort) -> Part:
-    named = set(item["rows"]) - {"labelled"}
-    if set(item) != {"rows", "guarantees"} or named != {"count", "hash", "found_at"}:
-        raise CorruptFileError("A part must hold its rows and its guarantees only.")
     rows = item["rows"]
-    found_at = rows["found_at"]
+    if set(item) != {"rows", "guarantees"} or set(rows) != _ROWS:
+        raise CorruptFileError("A part must hold its rows and its guarantees only.")
+    found_at, labelled = rows["found_at"], rows["labelled"]
     if found_at is not None:
         found_at = strict_json.text(found_at)
-    labelled = LabelledRows.from_json(rows["labelled"]) if "labelled" in rows else None
+    if labelled is not None:
+        labelled = LabelledRows.from_json(labelled)
     return Part(
         RowSet(rows["count"], strict_json.text(rows["hash"]), found_at, labelled),
         tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),

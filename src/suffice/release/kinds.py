@@ -5,7 +5,7 @@ every kind read this table and hold no list of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
@@ -192,14 +192,12 @@ class DetailRule:
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
     error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
     owner has one; "in turn", one list after the other, an error if both have an item; "noise", the
-    deviation of the mean. A text is one of ``among``, where those are named. Versions of the kind
-    before ``since`` do not state it.
+    deviation of the mean. A text is one of ``among``, where those are named.
     """
 
     check: str
     merge: str = "same"
     among: tuple[str, ...] = ()
-    since: int = 1
 
 
 def no_claims(_: Any) -> Check:
@@ -217,7 +215,7 @@ def row_weights(releases: Sequence[Any]) -> Array:
 class Kind:
     """What a release of this kind and version holds.
 
-    Versions from ``oldest`` on are read; they differ in the details that they state.
+    One version is read: that one.
     ``ordered``: it says something about each row, so that its row hash depends on their order.
     ``named_by_noise`` says when rows are private, so that the row hash is one of what leaves:
     "never", "always", or "records": where a guarantee is about records.
@@ -237,31 +235,18 @@ class Kind:
     ordered: bool = False
     named_by_noise: Literal["never", "always", "records"] = "never"
     noise_along: str = "d"
-    oldest: int | None = None
     claims: Callable[[Any], Check] = no_claims
     words: Callable[[Any], Lines] = detail_words
     noise_words: Callable[[Any], str] = noise_words
     merge_weights: Callable[[Sequence[Any]], Array] = row_weights
 
-    @property
-    def versions(self) -> range:
-        """The versions that are read."""
-        return range(self.version if self.oldest is None else self.oldest, self.version + 1)
-
-    def at(self, version: object) -> "Kind":
-        """Return the kind as this version of it was, or raise if that is not read."""
-        if type(version) is not int or version not in self.versions:
-            readable = " or ".join(map(str, self.versions))
+    def check_version(self, version: object) -> None:
+        """Raise unless a file of this version of the kind is read."""
+        if type(version) is not int or version != self.version:
             raise UnsupportedFileError(
-                f"This version of suffice reads {self.name} releases of version {readable} only."
+                f"This version of suffice reads {self.name} releases of version {self.version}"
+                " only."
             )
-        stated = {name: rule for name, rule in self.details.items() if rule.since <= version}
-        return replace(self, version=version, oldest=None, details=stated)
-
-    def stating(self, details: Details) -> "Kind":
-        """Return the newest version that states just these details, or the newest if none does."""
-        kinds = (self.at(version) for version in reversed(self.versions))
-        return next((kind for kind in kinds if set(kind.details) == set(details)), self)
 
 
 KINDS: dict[str, Kind] = {
@@ -396,8 +381,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="tree-model",
-            version=2,
-            oldest=1,
+            version=1,
             title="a fitted classifier of boosted trees",
             arrays={
                 "features": ArrayRule("int64", ("n",), check="nodes", noisy=True),
@@ -407,7 +391,7 @@ KINDS: dict[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "learner": DetailRule("text", among=("NoisyLabelClassifier",)),
-                "loss": DetailRule("text", since=2),
+                "loss": DetailRule("text"),
                 "count": DetailRule("count"),
                 "accuracy": DetailRule("maybe a number"),
                 "accuracy_low": DetailRule("maybe a number"),
@@ -419,20 +403,19 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="model",
-            version=4,
-            oldest=2,
+            version=1,
             title="a fitted linear classifier",
             arrays={"coefficients": ArrayRule("float64", ("d", "K?"), noisy=True)},
             details={
                 "classes": DetailRule("labels"),
-                "learner": DetailRule("text", among=_LEARNERS, since=3),
+                "learner": DetailRule("text", among=_LEARNERS),
                 "loss": DetailRule("text"),
                 "lam": DetailRule("non-negative"),
                 "risk": DetailRule("maybe a number"),
                 "risk_low": DetailRule("maybe a number"),
                 "risk_high": DetailRule("maybe a number"),
                 "parameter_bound": DetailRule("maybe a number"),
-                "coefficient_deviations": DetailRule("maybe deviations", since=4),
+                "coefficient_deviations": DetailRule("maybe deviations"),
             },
             merges=False,
             named_by_noise="records",
@@ -443,7 +426,7 @@ KINDS: dict[str, Kind] = {
 
 
 def kind_named(name: object) -> Kind:
-    """Return the newest version of the kind of this name."""
+    """Return the kind of this name."""
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnsupportedFileError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # whoever reads a release needs no Arrow: it is imported with
 
 __all__ = ["Column", "Pipeline", "encode"]
 
-_FIELDS = {"columns", "missing", "map", "bound", "intercept"}
+_FIELDS = {"columns", "missing", "map", "bound", "intercept", "origin"}
 _EXTREME = 2.0**300
 
 
@@ -68,13 +68,13 @@ class Column:
             raise ParameterError("A column of numbers cannot have an other category.")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as plain JSON values, as older versions wrote it where they could."""
+        """Return the column as plain JSON values."""
         categories = None if self.categories is None else list(self.categories)
-        more = {"unit": self.unit, "other": self.other}
         return {
             "name": self.name,
             "categories": categories,
-            **{key: value for key, value in more.items() if value},
+            "unit": self.unit,
+            "other": self.other,
         }
 
     @property
@@ -365,13 +365,8 @@ class Pipeline:
     __hash__ = None  # type: ignore[assignment]  # arrays cannot be hashed
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the vectors as plain JSON values.
-
-        An unknown origin is left out, so that a file written before origins were recorded keeps
-        its bytes, and its signature, when it is written again.
-        """
-        origin = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
-        return {**self._function(), **origin}
+        """Return everything but the vectors as plain JSON values."""
+        return {**self._function(), "origin": self.origin.to_json()}
 
     def _function(self) -> dict[str, Any]:
         """Return everything that the pipeline does, except the vectors."""
@@ -402,10 +397,9 @@ class Pipeline:
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
-        if not isinstance(data, dict) or set(data) - {"origin"} != _FIELDS:
+        if not isinstance(data, dict) or set(data) != _FIELDS:
             raise CorruptFileError(
-                "The pipeline in the file is not valid: it must hold exactly the fields of its"
-                " version."
+                "The pipeline in the file is not valid: a field is missing, or is not known."
             )
         try:
             return cls(
@@ -417,7 +411,7 @@ class Pipeline:
                 intercept=number(data["intercept"]),
                 fill=arrays.get("pipeline.fill"),
                 map=None if data["map"] is None else FeatureMap.from_json(data["map"], arrays),
-                origin=Provenance.from_json(data["origin"]) if "origin" in data else UNKNOWN,
+                origin=Provenance.from_json(data["origin"]),
             )
         except CorruptFileError:
             raise
@@ -426,22 +420,24 @@ class Pipeline:
 
 
 def _column(item: Any) -> Column:
-    if not isinstance(item, dict) or set(item) - {"unit", "other"} != {"name", "categories"}:
+    if not isinstance(item, dict) or set(item) != {"name", "categories", "unit", "other"}:
         raise CorruptFileError(
-            "The pipeline in the file is not valid: a column must have a name and categories."
+            "The pipeline in the file is not valid: a column must have a name, categories, a unit"
+            " and an other category."
         )
-    name, categories = text(item["name"]), item["categories"]
-    if not item.get("unit", " ") or item.get("other", True) is not True:
+    name, categories, unit, other = (
+        text(item["name"]), item["categories"], text(item["unit"]), item["other"]
+    )  # fmt: skip
+    if not isinstance(other, bool):
         raise CorruptFileError(
-            "The pipeline in the file is not valid: the unit or the other category of a column is"
-            " wrong."
+            "The pipeline in the file is not valid: a column has an other category or has none."
         )
     if categories is None:
-        return Column(name, None, text(item.get("unit", "")), "other" in item)
+        return Column(name, None, unit, other)
     if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
         raise CorruptFileError(
             "The pipeline in the file is not valid: categories must be a list of texts or integers."
         )
     if len(set(categories)) < len(categories):
         raise CorruptFileError("The pipeline in the file is not valid: a category is listed twice.")
-    return Column(name, tuple(categories), text(item.get("unit", "")), "other" in item)
+    return Column(name, tuple(categories), unit, other)

@@ -58,7 +58,7 @@ class Provenance:
 
     def __str__(self) -> str:
         if self.source is Origin.UNKNOWN:
-            return "unknown (the file was written before this was recorded, or nobody stated it)"
+            return "unknown (nobody stated it)"
         more = f" and {len(self.rows) - _SHOWN} more" if len(self.rows) > _SHOWN else ""
         return " ".join([self.source, ", ".join(self.rows[:_SHOWN])]).strip() + more
 
@@ -68,7 +68,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, data: Any) -> "Provenance":
-        """Return the origin that `to_json` wrote. An unknown one is never written: it is absent."""
+        """Return the origin that `to_json` wrote."""
         if not isinstance(data, dict) or set(data) != {"source", "rows"}:
             raise CorruptFileError(
                 "The origin of the pipeline is not valid: it must hold a source and rows."
@@ -77,7 +77,7 @@ class Provenance:
             origin = cls(Origin(data["source"]), tuple(data["rows"]))
         except (ValueError, TypeError) as error:
             raise CorruptFileError("The origin of the pipeline is not valid.") from error
-        if origin.to_json() != data or origin == UNKNOWN:
+        if origin.to_json() != data:
             raise CorruptFileError("The origin of the pipeline is not valid.")
         return origin
 

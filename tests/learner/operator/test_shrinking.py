@@ -265,7 +265,7 @@ def party_release(rng: np.random.Generator, classes: int = 2, method: str = "ope
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("method", ["operator", "votes"])
+@pytest.mark.parametrize("method", ["operator", "vote-table"])
 def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, method):
     X, release = party_release(rng, classes, method)
     automatic = FactoredClassifier().fit_release(release, X)

@@ -168,15 +168,6 @@ def test_a_constant_has_the_proportions_of_the_classes():
     assert 0.5 < share[0] < 1
 
 
-def test_a_file_of_an_older_version_keeps_its_probabilities():
-    X, _ = labelled_examples(50)
-    model = RadoRidge().fit_release(record_release(2.0)).to_release()
-    old = replace(model, details={**model.details, "loss": "square"})
-    scores = np.column_stack([X, np.ones(50)]) @ model.arrays["coefficients"]
-    expected = np.clip((1 + scores) / 2, 0, 1)
-    np.testing.assert_allclose(model_of(decode(encode(old))).predict_proba(X)[:, 1], expected)
-
-
 def test_fit_takes_rows_or_none():
     rows, _ = labelled_examples(500, seed=5)
     release = record_release(500.0)

@@ -190,7 +190,7 @@ def test_the_noise_of_votes_is_that_of_one_changed_party(delta, law):
 
     So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
-    ensemble = PrivateEnsemble(0.5, delta, "votes", classes=THREE)
+    ensemble = PrivateEnsemble(0.5, delta, "vote-table", classes=THREE)
     parts = contributions(4, AUX, statistic="votes")
     exact = sum(p.array for p in parts) / (VOTE * 8)
     releases = 45 if law == "gaussian" else 90
@@ -334,7 +334,7 @@ def test_a_table_of_votes_teaches_any_classifier(classes):
     tally = VoteTally(auxiliary, tuple(range(classes)), Enrolled(60))
     for i, (own, labels) in enumerate(data):
         tally.add([f"p{i}"], LogisticRegression().fit(own, labels).predict(rows)[None])
-    ensemble = PrivateEnsemble(20.0, 1e-5, "votes", classes=tuple(range(classes)))
+    ensemble = PrivateEnsemble(20.0, 1e-5, "vote-table", classes=tuple(range(classes)))
     release = ensemble.aggregate(tally, auxiliary, enrolled=60, ledger=None).release
     factored = FactoredClassifier().fit_release(release, rows)
     pate = LogisticRegression().fit(rows, release.arrays["votes"].argmax(axis=1))
@@ -360,4 +360,4 @@ def test_parameters_that_make_no_sense_are_refused():
         PrivateEnsemble(1.0).guarantees(AUX, enrolled=2**22)
     many = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(50_001, 1)))
     with pytest.raises(ParameterError, match="Set a --delta"):
-        PrivateEnsemble(1.0, method="votes").guarantees(many, enrolled=5)
+        PrivateEnsemble(1.0, method="vote-table").guarantees(many, enrolled=5)

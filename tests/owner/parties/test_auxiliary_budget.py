@@ -105,7 +105,7 @@ def test_a_name_is_bound_to_the_data_sets_that_paid_and_not_to_their_rows(tmp_pa
     ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
     Ledger(ledger.path, {"other rows": {Unit.RECORD: Budget(9.0, 1e-5)}})
     changed = AuxiliaryRows.read(SECRET.given + 1, pipeline=PIPELINE)
-    voting = replace(ENSEMBLE, method="vote")
+    voting = replace(ENSEMBLE, method="majority-model")
 
     def ask(rows: AuxiliaryRows, name: str):
         paid = {"ledger": ledger, "dataset": "crowd 0", "auxiliary_dataset": name}

@@ -198,7 +198,7 @@ def test_a_tally_counts_enrolled_parties_only():
     assert gathered.content == expected.content
     assert (gathered.accepted, gathered.absent, gathered.missing) == (1, 1, ("bob",))
     assert [r.party for r in gathered.rejected] == ["mallory", "eve"]
-    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=THREE)
+    ensemble = PrivateEnsemble(1.0, 1e-5, "vote-table", classes=THREE)
     with pytest.raises(ParameterError, match="other enrolled parties"):
         ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)
 

@@ -30,7 +30,7 @@ def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
         options.pop("auxiliary", AUX), tuple(range(classes)), Enrolled(enrolled), "auto", 1.0, 1e-5
     )
     private = options.pop("private", False)
-    majority = method == "vote"
+    majority = method == "majority-model"
     return output_perturbation.Distilled(public, lam, majority=majority, private=private)
 
 
@@ -56,7 +56,7 @@ def totals(generator, method: str, classes: int, *, adversary: bool, parties: in
     return sums
 
 
-@pytest.mark.parametrize("method", ["soft", "vote"])
+@pytest.mark.parametrize("method", ["soft", "majority-model"])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("lam", [0.01, 100.0])
 def test_one_party_moves_the_minimiser_by_no_more_than_is_stated(method, classes, lam):
@@ -82,8 +82,8 @@ def test_the_constants_are_those_of_the_text():
     for method, classes, constant in (
         ("soft", 2, 1 / 50),
         ("soft", 3, math.sqrt(2) / 50),
-        ("vote", 2, 1.0),
-        ("vote", 3, math.sqrt(2)),
+        ("majority-model", 2, 1.0),
+        ("majority-model", 3, math.sqrt(2)),
     ):
         procedure = distilled(method, classes, 0.01, 50)
         expected = constant * R / 0.01 + 2 * procedure.certificate / 0.01
@@ -122,10 +122,10 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
         procedure = distilled("soft", classes, 0.01, 50, auxiliary=declared, private=True)
         base = factor * bound * (30 + 2 * 50 - 1) / (30 * 50 * 0.01)
         assert stated(procedure) - 2 * procedure.certificate / 0.01 == pytest.approx(base, rel=1e-6)
-        procedure = distilled("vote", classes, 0.01, 50, auxiliary=declared, private=True)
+        procedure = distilled("majority-model", classes, 0.01, 50, auxiliary=declared, private=True)
         base = factor * bound * 31 / (30 * 0.01)
         assert stated(procedure) - 2 * procedure.certificate / 0.01 == pytest.approx(base, rel=1e-6)
-    for method in ("operator", "votes", "average"):
+    for method in ("operator", "vote-table", "average"):
         with pytest.raises(ParameterError, match="cannot protect the auxiliary rows"):
             PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantees(AUX, enrolled=5)
     with pytest.raises(ParameterError, match="fitted on the auxiliary rows"):
@@ -140,7 +140,7 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
     assert "Protects each record of the auxiliary rows" in str(release.guarantees[1])
 
 
-@pytest.mark.parametrize("method", ["soft", "vote"])
+@pytest.mark.parametrize("method", ["soft", "majority-model"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classes, rng):
     pipeline = AuxiliaryRows.read(rng.normal(size=(50, 3)), intercept=0.5).pipeline
@@ -181,7 +181,7 @@ def test_averaged_parameters_cannot_leave_their_ball(rng):
     )
 
 
-@pytest.mark.parametrize("method", ["soft", "vote", "average"])
+@pytest.mark.parametrize("method", ["soft", "majority-model", "average"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, classes, rng):
     """The mean square of 800 drawn models about the exact one, in stated variances: near one.

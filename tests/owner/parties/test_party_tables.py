@@ -201,7 +201,7 @@ def public_part(release) -> dict:
 
 
 @pytest.mark.parametrize("names", [7, [f"w{i}" for i in range(7)]])
-@pytest.mark.parametrize("method", ["operator", "votes", "soft", "vote", "average"])
+@pytest.mark.parametrize("method", ["operator", "vote-table", "soft", "majority-model", "average"])
 def test_whether_a_party_has_records_shows_nowhere(method, names):
     """All six parties of a table, one of them less, and none at all: one public part."""
     table = records(3)

@@ -244,9 +244,6 @@ class RadoRidge(TwoClasses):
         scores = self.decision_function(X)
         if not self.gives_probabilities:
             raise ParameterError(_NO_PROBABILITIES)
-        if self._link == "square":  # a file of an older version
-            positive = np.clip((1 + scores) / 2, 0, 1)
-            return np.column_stack([1 - positive, positive])
         return class_probabilities(scores)
 
     @property

@@ -1,7 +1,6 @@
 """A linear classifier of clean records, learnt from corrupted ones by their spread likelihood."""
 
 from collections.abc import Mapping, Sequence
-from math import inf
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -12,7 +11,6 @@ from sklearn.utils import check_random_state
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.class_weights import CLASS_WEIGHT
-from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.gaussian import predicted_features
@@ -297,7 +295,7 @@ class SpreadClassifier(LinearModel):
         Raises
         ------
         ParameterError
-            If the model is of a file of an older version that states none.
+            If the release protects whole parties.
         TableError
             If the table has no rows or lacks a column.
         """
@@ -308,18 +306,13 @@ class SpreadClassifier(LinearModel):
         positive = expit(scores)
         return np.column_stack([1 - positive, positive])
 
-    def _probability_refusal(self) -> str:
-        refused = self.probability_error_ == inf
-        return TOO_LITTLE if refused else super()._probability_refusal()
-
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
 
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         self = super()._unfitted(details)
-        refused = details["loss"] == WITHOUT_PROBABILITIES
-        self.slope_, self.probability_error_ = 1.0, inf if refused else 0.0
+        self.slope_, self.probability_error_ = 1.0, 0.0
         return self
 
 

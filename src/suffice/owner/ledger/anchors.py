@@ -22,7 +22,7 @@ from pathlib import Path
 from suffice.errors import LedgerError, ParameterError, StorageError
 from suffice.owner.ledger.locks import whole_folder
 from suffice.owner.ledger.log_tables import anchor_kind
-from suffice.owner.ledger.store import Records
+from suffice.owner.ledger.tables import Tables
 from suffice.release.files import write_whole
 
 __all__ = ["LOST", "NO_ANCHOR", "Anchor", "Mark", "anchor_of", "recorded_place"]
@@ -100,7 +100,7 @@ class Anchor:
             raise StorageError(f"{self.shown_place} is not the anchor of this ledger.")
         return Mark(match["ledger"], int(match["entries"]), match["head"])
 
-    def trouble(self, records: Records) -> str:
+    def trouble(self, records: Tables) -> str:
         """Return why the ledger may not be charged; empty if its log continues the anchor."""
         if self.kind == "none":
             return ""
@@ -112,7 +112,7 @@ class Anchor:
             return _MISSING
         return "" if records.digest_at(mark.entries) == mark.head else LOST
 
-    def advance(self, records: Records) -> None:
+    def advance(self, records: Tables) -> None:
         """Move the anchor to the end of the log, which must continue it.
 
         The caller holds the ledger's lock. A lock of the anchor's folder excludes copies of the
@@ -132,7 +132,7 @@ class Anchor:
                 raise LedgerError(f"The ledger is frozen: {trouble}.")
             self._write(self._end_of(records))
 
-    def replace(self, records: Records) -> None:
+    def replace(self, records: Tables) -> None:
         """Write the end of the log, whatever was there: for a new ledger, or a recovered one.
 
         Raises
@@ -148,7 +148,7 @@ class Anchor:
         except StorageError as error:
             raise StorageError(f"{error} {_CHOICES}") from None
 
-    def _end_of(self, records: Records) -> Mark:
+    def _end_of(self, records: Tables) -> Mark:
         entries, head = records.head()
         return Mark(self.ledger, entries, head)
 
@@ -209,7 +209,7 @@ class Anchor:
         return done.stdout[:_MOST_BYTES].decode("ascii", "replace")
 
 
-def anchor_of(records: Records) -> Anchor:
+def anchor_of(records: Tables) -> Anchor:
     """Return the anchor that a ledger names."""
     return Anchor(records.anchor(), records.name())
 

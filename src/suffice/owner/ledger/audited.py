@@ -9,7 +9,8 @@ from suffice.owner.ledger.anchors import LOST, Anchor, anchor_of, recorded_place
 from suffice.owner.ledger.chain import AlteredLedgerError, Kind, LogEntry, utc_now
 from suffice.owner.ledger.checkpoint import Checkpoint, signed_checkpoint
 from suffice.owner.ledger.recovery import recover
-from suffice.owner.ledger.store import Records, Store
+from suffice.owner.ledger.store import Store
+from suffice.owner.ledger.tables import Tables
 from suffice.owner.ledger.verification import Replay, check_continues, checked_log
 from suffice.release.artifact import Release
 
@@ -34,7 +35,7 @@ class AuditedLedger:
         with self._store.reading() as records:
             return self._reason_to_freeze(records)
 
-    def _reason_to_freeze(self, records: Records) -> str:
+    def _reason_to_freeze(self, records: Tables) -> str:
         return records.frozen() or self._altered or anchor_of(records).trouble(records)
 
     @property

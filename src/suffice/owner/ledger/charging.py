@@ -49,7 +49,7 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
 
 
 def check_budget(budget: Budget) -> None:
-    """Raise if a budget limits nothing: older ledgers may hold one with a delta of .1 or more."""
+    """Raise if a budget limits nothing: one with a delta of .1 or more."""
     if budget.delta >= NO_PROTECTION_DELTA:
         raise BudgetError(
             f"This data set's budget has delta {budget.delta:g}, at which epsilon limits nothing."

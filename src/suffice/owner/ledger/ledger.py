@@ -41,7 +41,8 @@ from suffice.owner.ledger.opening import store_at
 from suffice.owner.ledger.room import event_for_delta, largest_epsilon
 from suffice.owner.ledger.rows import Balance, Charge, Entry, Request, charges_to_text
 from suffice.owner.ledger.statements import balances_in, entry_of, sentence_of_what_fits
-from suffice.owner.ledger.store import Claim, Records, Store
+from suffice.owner.ledger.store import Claim, Store
+from suffice.owner.ledger.tables import Tables
 from suffice.owner.ledger.verification import Replay
 from suffice.owner.notebook_views import html_table, text_table
 from suffice.privacy.calibrate import check_delta
@@ -165,7 +166,7 @@ class Ledger(AuditedLedger):
         ]
         return ("data set", "unit", "epsilon", "delta", "spent", "left", "charges"), rows
 
-    def _register(self, records: Records, name: str, budgets: Mapping[Unit, Budget]) -> None:
+    def _register(self, records: Tables, name: str, budgets: Mapping[Unit, Budget]) -> None:
         if not name or not budgets:
             raise ParameterError("A data set needs a name and at least one budget.")
         stored_budgets = records.budgets(name)
@@ -176,7 +177,7 @@ class Ledger(AuditedLedger):
         if not stored_budgets:
             records.add_dataset(name, budgets)
 
-    def _declare(self, records: Records, name: str, declared: Mapping[str, Classes]) -> None:
+    def _declare(self, records: Tables, name: str, declared: Mapping[str, Classes]) -> None:
         self._check_exists(records, name)
         stored_classes = records.classes(name)
         for label, classes in declared.items():
@@ -189,7 +190,7 @@ class Ledger(AuditedLedger):
                     f" ({', '.join(map(str, stored))}). Classes are final."
                 )
 
-    def _check_exists(self, records: Records, dataset: str) -> None:
+    def _check_exists(self, records: Tables, dataset: str) -> None:
         if dataset not in records.datasets():
             names = ", ".join(map(repr, records.datasets())) or "none yet"
             raise LedgerError(
@@ -315,18 +316,18 @@ class Ledger(AuditedLedger):
         return stored
 
     @staticmethod
-    def _check_affordable(records: Records, debit: _Debit) -> None:
+    def _check_affordable(records: Tables, debit: _Debit) -> None:
         for charge in debit.charges:
             name = charge.dataset
             budgets, spent = records.budgets(name), records.spent(name)
             rules.check_affordable(name, charge.guarantees, budgets, spent)
 
-    def _check_unaltered(self, records: Records, debit: _Debit) -> None:
+    def _check_unaltered(self, records: Tables, debit: _Debit) -> None:
         """Raise if what a charge rests on is not what the log says, since this process began."""
         self._replay.catch_up(records)
         self._replay.check_basis(records, [charge.dataset for charge in debit.charges])
 
-    def _check_not_frozen(self, records: Records) -> None:
+    def _check_not_frozen(self, records: Tables) -> None:
         if reason := self._reason_to_freeze(records):
             raise LedgerError(
                 f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until you use"

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from suffice.errors import LedgerError, StorageError
+from suffice.owner.ledger.store import Claim
 from suffice.privacy.randomness import private_words
 
 __all__ = ["FileClaim", "is_held", "sweep_claims", "whole_file", "whole_folder"]
@@ -154,7 +155,7 @@ def _mount_points() -> set[str]:
     return {os.fsdecode(path.decode("unicode_escape").encode("latin-1")) for path in paths}
 
 
-class FileClaim:
+class FileClaim(Claim):
     """The lock of somebody who is at work on a request: a file beside the ledger, of its own name.
 
     It is locked before the charge is written, so a charge whose file is gone, or not locked, is

@@ -1,7 +1,7 @@
 """The statements by which a ledger's audit log, name and state are read and written."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,35 +9,19 @@ from suffice.owner.ledger.chain import FIRST, Kind, LogEntry, digest_of_bytes, n
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.randomness import private_words
 
-__all__ = ["Connection", "Cursor", "LogTables", "anchor_kind", "budgets_as_logged", "name_for"]
-
-
-class Cursor(Protocol):
-    """The rows of a statement, as the libraries of both databases return them."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows a statement has changed."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows."""
-
-    def __iter__(self) -> Iterator[Any]: ...
+__all__ = ["Connection", "LogTables", "anchor_kind", "budgets_as_logged", "name_for"]
 
 
 class Connection(Protocol):
     """A connection that runs statements with a question mark in the place of each value."""
 
-    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor:
-        """Run one statement."""
+    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Any:
+        """Run one statement; return a cursor, which has fetchone, fetchall and rowcount."""
 
 
 @dataclass(frozen=True)
 class LogTables:
-    """The audit log as one connection sees it; see `store.Records`."""
+    """The audit log as one connection sees it."""
 
     db: Connection
 

@@ -20,10 +20,9 @@ import psycopg
 
 from suffice.errors import LedgerError, ParameterError, StorageError
 from suffice.owner.ledger.anchors import anchor_of
-from suffice.owner.ledger.log_tables import Cursor
 from suffice.owner.ledger.postgres_sessions import Sessions
 from suffice.owner.ledger.schema import SCHEMA, VERSION
-from suffice.owner.ledger.store import Claim
+from suffice.owner.ledger.store import Claim, Store
 from suffice.owner.ledger.tables import Tables
 from suffice.privacy.randomness import private_words
 from suffice.tables.places import shown_address
@@ -52,12 +51,11 @@ class _Statements:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
-        cursor: Cursor = self.connection.execute(statement.replace("?", "%s"), values or None)
-        return cursor
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:
+        return self.connection.execute(statement.replace("?", "%s"), values or None)
 
 
-class SessionClaim:
+class SessionClaim(Claim):
     """The lock of somebody who is at work on a request: an advisory lock of a session."""
 
     def __init__(self, sessions: Sessions) -> None:
@@ -73,7 +71,7 @@ class SessionClaim:
             sessions.let_go(self.key, self.session)
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """One ledger in one schema of a PostgreSQL database; see `store.Store`."""
 
     def __init__(self, url: str) -> None:

@@ -9,7 +9,7 @@ from suffice.owner.ledger.anchors import LOST, anchor_of
 from suffice.owner.ledger.chain import FIRST, LogEntry, digest_of_bytes
 from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.rows import Request
-from suffice.owner.ledger.store import Records
+from suffice.owner.ledger.tables import Tables
 from suffice.owner.ledger.verification import LostEntriesError, check_continues, checked_log
 from suffice.release.artifact import Release
 from suffice.release.codec import encode
@@ -18,7 +18,7 @@ __all__ = ["recover"]
 
 
 def recover(
-    records: Records,
+    records: Tables,
     checkpoint: Checkpoint | None,
     released: Mapping[str, Sequence[Release]] | None,
     place: str | None,
@@ -49,7 +49,7 @@ def recover(
 
 
 def _compare(
-    records: Records, entries: Sequence[LogEntry], checkpoint: Checkpoint | None
+    records: Tables, entries: Sequence[LogEntry], checkpoint: Checkpoint | None
 ) -> tuple[dict[str, Any], int]:
     """Return what the ledger is compared with, and how many of its entries are lost."""
     if checkpoint is not None:
@@ -68,7 +68,7 @@ def _compare(
     return {"compared": "anchor", "entries": mark.entries, "head": mark.head}, lost
 
 
-def _charge(records: Records, dataset: str, release: Release) -> bool:
+def _charge(records: Tables, dataset: str, release: Release) -> bool:
     """Charge a release to a data set, with its bytes, unless it is stored; say whether it was."""
     data = encode(replace(release, signature=None))  # as `publish` stores it, before it is signed
     if records.released(dataset, data) or records.released(dataset, encode(release)):

@@ -6,7 +6,7 @@ record it, and so does a token.
 
 __all__ = ["SCHEMA", "VERSION"]
 
-VERSION = 5
+VERSION = 1
 
 _AUDIT = (
     """CREATE TABLE log (

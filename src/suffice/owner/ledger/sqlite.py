@@ -10,7 +10,7 @@ from suffice.errors import LedgerError, StorageError
 from suffice.owner.ledger.anchors import anchor_of
 from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
 from suffice.owner.ledger.schema import SCHEMA, VERSION
-from suffice.owner.ledger.store import Claim
+from suffice.owner.ledger.store import Claim, Store
 from suffice.owner.ledger.tables import Tables
 
 __all__ = ["SqliteStore"]
@@ -18,7 +18,7 @@ __all__ = ["SqliteStore"]
 _BUSY_SECONDS = 120.0
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """One ledger in one file; see `store.Store`."""
 
     def __init__(self, path: Path) -> None:

@@ -12,14 +12,14 @@ from suffice.owner.ledger.rows import (
     stated_epsilon,
     texts_by_dataset,
 )
-from suffice.owner.ledger.store import Records
+from suffice.owner.ledger.tables import Tables
 from suffice.privacy.calibrate import NO_PROTECTION_DELTA
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = ["balances_in", "entry_of", "sentence_of_what_fits"]
 
 
-def balances_in(records: Records) -> list[Balance]:
+def balances_in(records: Tables) -> list[Balance]:
     """Return every budget with what its charges cost, in sum and together."""
     charges = records.charges()
     balances = []

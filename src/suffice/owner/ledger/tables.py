@@ -30,7 +30,7 @@ _CHARGE = (
 
 @dataclass(frozen=True)
 class Tables(TokenTables):
-    """The contents of a ledger, as one connection sees them; see `store.Records`."""
+    """The contents of a ledger, as one connection sees them."""
 
     def datasets(self) -> list[str]:
         """Return the names of all data sets, sorted."""

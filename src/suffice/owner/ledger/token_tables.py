@@ -18,7 +18,7 @@ _STORED = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FR
 
 @dataclass(frozen=True)
 class TokenTables(LogTables):
-    """The tokens as one connection sees them; see `store.Records`."""
+    """The tokens as one connection sees them."""
 
     def add_token(self, token: Token) -> None:
         """Write down a new token, and that it was made."""

@@ -18,7 +18,7 @@ from suffice.owner.ledger.chain import (
 from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.log_tables import anchor_kind, budgets_as_logged, name_for
 from suffice.owner.ledger.rows import Charge, seal_of
-from suffice.owner.ledger.store import Records
+from suffice.owner.ledger.tables import Tables
 from suffice.owner.ledger.token_tables import token_facts
 
 __all__ = ["LostEntriesError", "Replay", "check_continues", "checked_log"]
@@ -49,7 +49,7 @@ class Replay:
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def catch_up(self, records: Records) -> list[LogEntry]:
+    def catch_up(self, records: Tables) -> list[LogEntry]:
         """Read and return the entries since the last time, or raise if they do not continue it."""
         if self.entries and records.digest_at(self.entries) != self.head:
             raise LostEntriesError(
@@ -96,7 +96,7 @@ class Replay:
             state = "finished" if entry.kind == Kind.FINISH else "burnt"
             charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
 
-    def check_basis(self, records: Records, datasets: Sequence[str]) -> None:
+    def check_basis(self, records: Tables, datasets: Sequence[str]) -> None:
         """Raise if something that a charge of these data sets rests on is not what the log says."""
         with _readable():
             self._check_ledger(records)
@@ -111,12 +111,12 @@ class Replay:
         name = (charge.dataset, charge.request)
         self._compare_charges({name: _as_logged(charge, release)}, {name: self.charges.get(name)})
 
-    def check_all(self, records: Records) -> None:
+    def check_all(self, records: Tables) -> None:
         """Raise if a table is not what the log says."""
         with _readable():
             self._check_tables(records)
 
-    def _check_tables(self, records: Records) -> None:
+    def _check_tables(self, records: Tables) -> None:
         self._check_ledger(records)
         if records.datasets() != sorted(self.budgets):
             raise _differs("the data sets")
@@ -134,7 +134,7 @@ class Replay:
         }
         self._compare_charges(charges, self.charges)
 
-    def _check_ledger(self, records: Records) -> None:
+    def _check_ledger(self, records: Tables) -> None:
         if name_for(records.secret()) != self.ledger:
             raise _differs("the ledger's key")
         if anchor_kind(records.anchor()) != self.anchor:
@@ -142,7 +142,7 @@ class Replay:
         if records.frozen() != self.frozen:
             raise _differs("whether it is frozen")
 
-    def _check_dataset(self, records: Records, name: str) -> None:
+    def _check_dataset(self, records: Tables, name: str) -> None:
         if budgets_as_logged(records.budgets(name)) != self.budgets.get(name, {}):
             raise _differs("a budget")
         classes = {(name, label): [*c] for label, c in records.classes(name).items()}
@@ -159,7 +159,7 @@ class Replay:
             raise _differs(f"request {different[1]!r} of data set {different[0]!r}")
 
 
-def checked_log(records: Records) -> list[LogEntry]:
+def checked_log(records: Tables) -> list[LogEntry]:
     """Return the audit log, or raise where it is broken or the tables do not hold what it says.
 
     Nothing here is secret: an owner, or whoever can write the ledger, could write both anew. Only

@@ -77,8 +77,6 @@ class NoiseShape(StrEnum):
     EVEN = "even"
 
 
-_FORMER = {"votes": "vote-table", "vote": "majority-model"}
-_STORED = {new: old for old, new in _FORMER.items()}  # ledgers know methods by their first names
 METHODS = {
     "operator": "operator",
     "class-sums": "class-sums",
@@ -199,7 +197,6 @@ class PrivateEnsemble(Mechanism[Round]):
         "What is released: auto, class-sums, operator, vote-table, soft, majority-model or average"
         " (docs/parties.md).",
         choices=PartyMethod,
-        former=_FORMER,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     mechanism: str = privacy_option(
@@ -211,14 +208,12 @@ class PrivateEnsemble(Mechanism[Round]):
         "whitened",
         "Shape of the noise on the mean operator: whitened (less noise) or even.",
         choices=NoiseShape,
-        old=("--noise",),
     )
     lam: float = privacy_option(
         1e-4,
         "Weight of the penalty, for example 1e-4: in the parties' own classifiers, and in soft,"
         " majority-model and average.",
         name="--penalty-weight",
-        old=("--lam",),
     )
     private_auxiliary: bool = privacy_option(
         False,  # noqa: FBT003  # a default
@@ -298,7 +293,7 @@ class PrivateEnsemble(Mechanism[Round]):
             self.delta,
             self.private_auxiliary,
             request={
-                "method": _STORED.get(self.released_method, self.released_method),
+                "method": self.released_method,
                 "mechanism": self.mechanism,
                 "noise": self.noise_shape,
                 "epsilon": self.epsilon,

@@ -43,12 +43,15 @@ class _ReleasedModel(PartyProcedure):
 
     def details(self) -> dict[str, Any]:
         """Return the details of a model file."""
-        figures = dict.fromkeys(("risk", "risk_low", "risk_high", "parameter_bound"))
         return {
             "learner": "FactoredClassifier",
             "loss": "logistic",
             "lam": self._lam,
-            **figures,
+            "risk": None,
+            "risk_low": None,
+            "risk_high": None,
+            "parameter_bound": None,
+            "coefficient_deviations": None,
         }
 
 

@@ -180,7 +180,6 @@ class PartyPlanner:
         1e-4,
         "Weight of the penalty in the parties' own classifiers, for example 1e-4.",
         name="--penalty-weight",
-        old=("--lam",),
     )
 
     def plan(self) -> PartyPlan:

@@ -48,7 +48,6 @@ class RoundSource(AgreedRows, Source):
         None,
         "Address where others can find the auxiliary rows, for example a web page.",
         name="--rows-url",
-        old=("--found-at",),
         kw_only=True,
     )
 

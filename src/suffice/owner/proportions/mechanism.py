@@ -78,14 +78,6 @@ class BagSource(PublicSource):
                 parse=load,
                 path=Path,
             ),
-            Option(
-                "--sets",
-                "Former name of --bags-file.",
-                Group.DATA,
-                parse=load,
-                path=Path,
-                hidden=True,
-            ),
         ),
     )
 
@@ -202,7 +194,6 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         "Names of the bags in their order, with commas, for example 2022,2023. Default: all that"
         " occur, sorted.",
         name="--bag-names",
-        old=("--names",),
         parse=values,
     )
     kappa: int | None = option(None, **KAPPA)

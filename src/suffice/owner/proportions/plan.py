@@ -475,25 +475,13 @@ class ProportionPlanner(SkewPlanner):
         The column of bags, or a tuple of such columns.
     kappa : int, optional
         Number that scaled-dirichlet-bounded adds to every count.
-    skew : bool
-        Former name of `suffice plan bags`.
     """
 
     bags: Any = option(None, **BAG_COLUMNS)
     kappa: int | None = option(None, **KAPPA)
-    skew: bool = data_option(
-        False,  # noqa: FBT003  # a default
-        "Former name of `suffice plan bags`.",
-        hidden=True,
-    )
 
     def plan(self) -> Plan:
         """Return the predicted error of every mechanism."""
-        if self.skew:
-            for name, value in (("--bag", self.bags), ("--kappa", self.kappa)):
-                if value is not None:
-                    raise ParameterError(f"{name} cannot be used with --skew. Remove {name}.")
-            return super().plan()
         check_settings("auto", self.delta, self.kappa, None)
         sizes, overlap = self._bags()
         return plan_proportions(

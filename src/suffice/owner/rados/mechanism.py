@@ -156,8 +156,6 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         "Where noise is added: to the sums, or to every record before it is summed.",
         choices=NoisePlace,
         planned=False,
-        old=("--noise",),
-        former={"joint": "sums", "edges": "records"},
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES, planned=False)
 

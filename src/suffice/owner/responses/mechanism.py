@@ -114,7 +114,6 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         " 0..255 alone: of all other columns.",
         parse=value_or_by_column(states, "--states"),
         many=True,
-        old=("--all-states",),
     )
     ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = data_option(
         None,
@@ -136,7 +135,6 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         "Variance of the noise added to numbers, for example 0.5. COLUMN=2: of one column"
         " (repeatable).",
         name="--feature-noise-variance",
-        old=("--feature-noise",),
         parse=value_or_by_column(float, "--feature-noise-variance"),
         many=True,
     )
@@ -144,7 +142,6 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         "gaussian",
         "Type of noise on numbers: gaussian (uses --delta) or laplace.",
         name="--noise-type",
-        old=("--kernel",),
         choices=NoiseType,
     )
     delta: float = privacy_option(

@@ -76,10 +76,10 @@ def _score_released(crowd: Crowd, release: Release) -> float:
 _METHODS: Mapping[str, tuple[str, Callable[[Crowd, Release], float]]] = {
     "operator": ("operator", _learn),
     "class-sums": ("class-sums", _learn),
-    "votes": ("votes", _learn),
-    "pate": ("votes", _learn_largest_votes),
+    "votes": ("vote-table", _learn),
+    "pate": ("vote-table", _learn_largest_votes),
     "soft": ("soft", _score_released),
-    "vote": ("vote", _score_released),
+    "vote": ("majority-model", _score_released),
     "average": ("average", _score_released),
 }
 METHODS = tuple(_METHODS)

@@ -15,7 +15,8 @@ from typing import Any
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.chain import Kind
-from suffice.owner.ledger.store import Claim, Records
+from suffice.owner.ledger.store import Claim
+from suffice.owner.ledger.tables import Tables
 from suffice.owner.ledger.tokens import Token, utc_now
 from suffice.transport.http.settings import Limits
 
@@ -298,13 +299,13 @@ class Desk:
         return claim
 
 
-def _turn(records: Records, dataset: str) -> str:
+def _turn(records: Tables, dataset: str) -> str:
     """Return the name of the lock of the server whose turn it is, or was; "" for none."""
     row = records.db.execute("SELECT holder FROM turns WHERE dataset = ?", (dataset,)).fetchone()
     return "" if row is None else str(row[0])
 
 
-def _has_room(records: Records, dataset: str, token: str, limits: Limits) -> bool:
+def _has_room(records: Tables, dataset: str, token: str, limits: Limits) -> bool:
     """Say whether a token may file one more proposal."""
     open_ones = "SELECT count(*) FROM proposals AS p WHERE p.dataset = ? AND p.state <> 'answered'"
     own = "SELECT count(*) FROM senders AS s WHERE s.token = ?"
@@ -318,7 +319,7 @@ def _has_room(records: Records, dataset: str, token: str, limits: Limits) -> boo
     return all(count < limit for count, limit in zip(filed, most, strict=True))
 
 
-def _filed(records: Records, dataset: str, digest: str) -> Filed | None:
+def _filed(records: Tables, dataset: str, digest: str) -> Filed | None:
     query = f"{_PROPOSAL} WHERE dataset = ? AND digest = ?"
     row = records.db.execute(query, (dataset, digest)).fetchone()
     return None if row is None else _filed_of(row)
