@@ -46,7 +46,7 @@ def stored(name: str) -> Release:
 
 
 def released(name: str) -> Release:
-    """Return the release of an old file, or what this mechanism makes of the rows' labels."""
+    """Return the release of a stored file, or what this mechanism makes of the rows' labels."""
     if name not in {"gaussian", "laplace", "response"}:
         return stored(name)
     owner = MeanOperator(epsilon=1.0, delta=1e-6 * (name == "gaussian"), mechanism=name)

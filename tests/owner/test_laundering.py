@@ -1,4 +1,4 @@
-"""Scales of private rows cannot be laundered by reuse, merging, models, parties or old files."""
+"""Scales of private rows cannot be laundered by reuse, merging, models or parties."""
 
 import math
 from dataclasses import replace

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar
 
 from suffice.errors import ParameterError
 
 __all__ = [
-    "A", "Accumulator", "BatchPart", "Engine", "Leading", "PassProgress", "Progress", "Run",
+    "A", "Accumulator", "BatchPart", "Engine", "Progress", "Run",
     "Stream", "Task", "begin_pass", "fold", "in_one_stream", "in_order", "make_leading", "runs_of",
 ]  # fmt: skip
 
@@ -32,6 +32,9 @@ class Accumulator(Protocol):
     It may be updated anywhere (a thread, a dask worker, a spark task) and merged in any tree, of
     neighbours if it has an order. It never writes, logs or keeps a row that is not part of its
     result. It can be copied and pickled, before and after it has seen batches.
+
+    One of rows in order may have a method ``lead``, which says that no rows come before these: they
+    need not be held for a merge.
     """
 
     def update(self, batch: Any) -> None:
@@ -44,29 +47,14 @@ class Accumulator(Protocol):
         """Return the statistic of all that was seen."""
 
 
-@runtime_checkable
-class Leading(Protocol):
-    """An accumulator of rows in order, which can let go of them once nothing comes before."""
-
-    def lead(self) -> None:
-        """Say that no rows come before these: they need not be held for a merge."""
-
-
-@runtime_checkable
-class PassProgress(Protocol):
-    """A progress function that also wants to know when another pass over the rows begins."""
-
-    def __call__(self, rows: int, /) -> None:
-        """Count rows of the present pass."""
-
-    def begin_pass(self) -> None:
-        """Count from zero again."""
-
-
 def begin_pass(progress: Progress) -> None:
-    """Say that another pass over the rows begins, to a progress function that counts passes."""
-    if isinstance(progress, PassProgress):
-        progress.begin_pass()
+    """Say that another pass over the rows begins, to a progress function that counts passes.
+
+    Such a function has a method ``begin_pass``.
+    """
+    begin = getattr(progress, "begin_pass", None)
+    if begin is not None:
+        begin()
 
 
 class BatchPart(Protocol):
@@ -152,8 +140,9 @@ def fold(batches: Iterable[Any], accumulator: A, progress: Progress = None) -> A
 def make_leading(make: Callable[[], A]) -> A:
     """Return an empty accumulator that no rows come before."""
     total = make()
-    if isinstance(total, Leading):
-        total.lead()
+    lead = getattr(total, "lead", None)
+    if lead is not None:
+        lead()
     return total
 
 

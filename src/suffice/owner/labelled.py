@@ -8,7 +8,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -39,34 +39,42 @@ _UNSEEN = Assumption(
 )
 
 
-class LabelStatistic(Protocol):
+class LabelStatistic(ABC):
     """An exact statistic of private labels, which names the rows and the labels it has seen."""
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """The number of rows that were read."""
 
+    @abstractmethod
     def update(self, batch: Any) -> None:
         """Take in rows under their labels."""
 
+    @abstractmethod
     def merge(self, other: Any) -> None:
         """Take in everything that ``other`` has seen."""
 
+    @abstractmethod
     def result(self) -> np.ndarray:
         """Return the exact numbers that noise is added to: private."""
 
+    @abstractmethod
     def row_set(self, found_at: str | None) -> RowSet:
         """Return the name of the public rows."""
 
     @property
+    @abstractmethod
     def public_rows(self) -> str:
         """The hash that the public rows have in any order."""
 
     @property
+    @abstractmethod
     def fingerprint(self) -> bytes:
         """What identifies the private labels."""
 
     @property
+    @abstractmethod
     def outside(self) -> int:
         """How many labels were of no class: for the owner alone."""
 
@@ -74,7 +82,7 @@ class LabelStatistic(Protocol):
 L = TypeVar("L", bound=LabelStatistic)
 
 
-class LabelledPass(ABC):
+class LabelledPass(LabelStatistic):
     """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
 
     An accumulator. Merged passes must be about rows that follow each other. It knows the layout of
@@ -121,10 +129,6 @@ class LabelledPass(ABC):
         """Take in everything that ``other`` has seen."""
         self._rows.merge(other._rows)  # one of us
         self._labels.merge(other._labels)
-
-    def result(self) -> np.ndarray:
-        """Return the exact numbers that noise is added to: private."""
-        raise NotImplementedError
 
     @property
     def count(self) -> int:

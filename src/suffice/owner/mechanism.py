@@ -68,13 +68,15 @@ CLASSES: dict[str, Any] = {
 }
 
 
-class Public(Protocol):
+class Public(ABC):
     """What a mechanism may see of a source before it is charged."""
 
     @property
     def shown(self) -> Iterable[str]:
-        """The columns that the release takes for public."""
+        """The columns that the release takes for public: none, unless a mechanism names them."""
+        return ()
 
+    @abstractmethod
     def parts(self) -> Sequence[BatchPart]:
         """Return the private batches that an accumulator takes in, in parts."""
 

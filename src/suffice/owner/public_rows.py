@@ -14,6 +14,7 @@ from suffice.engines.opening import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit, Summary
 from suffice.errors import ParameterError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
+from suffice.owner.mechanism import Public
 from suffice.owner.source import LabelledPart, PublicSource, labelled_parts
 from suffice.owner.unfit_columns import note_oddities, refuse_unfit
 from suffice.release.codec import load
@@ -107,7 +108,7 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class PublicTable:
+class PublicTable(Public):
     """The public side of a table with public rows and private labels.
 
     Parameters

@@ -58,7 +58,14 @@ Check = Callable[[Guarantee], bool]
 
 
 class Stated(Protocol):
-    """What a release states: as much of it as a claim can be checked by."""
+    """What a release states: as much of it as a claim can be checked by, or a notebook shows.
+
+    A protocol, because releases check their claims when they are made, and import this module.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind."""
 
     @property
     def arrays(self) -> Mapping[str, Any]:

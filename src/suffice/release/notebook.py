@@ -1,47 +1,19 @@
 """How a release looks in a notebook: what it is, its guarantees in words, and its arrays."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 from suffice.plain_text import listed, markup, name
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.words import lists, sentences
+from suffice.release.claims import Stated
 from suffice.release.kinds import kind_named
 
-__all__ = ["Shown", "html_of", "line_of"]
+__all__ = ["html_of", "line_of"]
 
 _MOST = 20  # guarantees in a notebook; all are in ``release.guarantees``
 
 
-class Shown(Protocol):
-    """As much of a release as is shown."""
-
-    @property
-    def kind(self) -> str:
-        """The name of its kind."""
-
-    @property
-    def arrays(self) -> Mapping[str, Any]:
-        """The arrays of its kind."""
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Every guarantee, owner by owner."""
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """Its owners."""
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of all owners together."""
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The declared classes."""
-
-
-def line_of(release: Shown) -> str:
+def line_of(release: Stated) -> str:
     """Return a release in one line: kind, rows and guarantees."""
     costs = [repr(guarantee)[len("<Guarantee ") : -1] for guarantee in release.guarantees[:_MOST]]
     more = len(release.guarantees) - len(costs)
@@ -49,7 +21,7 @@ def line_of(release: Shown) -> str:
     return f"<Release {release.kind}: {release.rows:,} rows; {listing}>"
 
 
-def html_of(release: Shown) -> str:
+def html_of(release: Stated) -> str:
     """Return a release as HTML in which no text from a file is markup."""
     rows = [("Holds", kind_named(release.kind).title), ("Rows", f"{release.rows:,}")]
     if len(release.parts) > 1:

@@ -8,7 +8,6 @@ inner products of sums over cells only. A ladder of bandwidths costs little more
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
@@ -54,22 +53,6 @@ KERNELS: Mapping[str, Kernel] = {
     "rbf": Kernel("euclidean", 2, lambda rng, shape: rng.standard_normal(shape)),
     "laplace": Kernel("cityblock", 1, lambda rng, shape: rng.standard_cauchy(shape)),
 }
-
-
-class CellSums(Protocol):
-    """Sums over the rows of each cell, for every bandwidth of a ladder; an accumulator."""
-
-    def update(self, rows: np.ndarray, cells: np.ndarray) -> None:
-        """Take in rows, each into its cell."""
-
-    def grams(self) -> np.ndarray:
-        """Return the inner products of the cells' sums, (levels, cells, cells)."""
-
-    def powers(self) -> np.ndarray:
-        """Return the sum of k(x, x) over the rows of each cell."""
-
-    def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
-        """Return the inner products of other rows' sums, ``count`` parts, with all cells'."""
 
 
 class FourierSums:
@@ -194,3 +177,6 @@ class LinearSums:
         """Return the inner products of other rows' sums with all cells'."""
         del level  # there is one only
         return group_sums(rows, parts, count) @ self._filled_sums().T
+
+
+CellSums = FourierSums | KernelSums | LinearSums  # sums over cells, for every bandwidth of a ladder

@@ -11,9 +11,10 @@ that the release states. That the classifier of bags itself would differ is left
 cost accuracy, and calibration, which is done anew, keeps them from costing truth.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -46,15 +47,18 @@ _BETTER_ERRORS = 2.0  # standard errors by which mean embeddings must be better
 _DISTINCT_ERRORS = 1.0  # standard errors by which classes must differ: one in six by chance
 
 
-class Method(Protocol):
+class Method(ABC):
     """A fitted estimator of class ratios."""
 
+    @abstractmethod
     def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
         """Return what is needed of a table's rows."""
 
+    @abstractmethod
     def ratios(self, summary: Any) -> np.ndarray:
         """Return the ratios (K,) of the table."""
 
+    @abstractmethod
     def ends(
         self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
     ) -> np.ndarray:
@@ -64,18 +68,26 @@ class Method(Protocol):
         """
 
 
-class Resampled(Method, Protocol):
+class Resampled(Method):
     """A method whose intervals come from answers to resampled rows and noise."""
 
+    @abstractmethod
     def redraw(self, rng: Generator) -> "Resampled":
         """Return the method as other rows of the bags, and other noise, might have left it."""
 
+    @abstractmethod
     def resample(self, summary: Any, rng: Generator) -> np.ndarray:
         """Return the ratios (K,) of rows of the table drawn again."""
 
+    def ends(
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each interval: quantiles of resampled answers."""
+        return resampled_ends(self, summaries, level, draws, rng, excess=excess)
+
 
 @dataclass(frozen=True, eq=False)
-class ByEmbedding:
+class ByEmbedding(Resampled):
     """Class ratios by mean embeddings at one bandwidth."""
 
     fitted: MeanEmbedding
@@ -100,12 +112,6 @@ class ByEmbedding:
         across, counts = summary
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
-    def ends(
-        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
-    ) -> np.ndarray:
-        """Return both ends (n, 2, K) of each interval: quantiles of resampled answers."""
-        return resampled_ends(self, summaries, level, draws, rng, excess=excess)
-
     def redraw(self, rng: Generator) -> "ByEmbedding":
         """Return the method as other rows of the bags, and other noise, might have left it."""
         bags = self.fitted.bags.redraw(rng)
@@ -120,7 +126,7 @@ class ByEmbedding:
 
 
 @dataclass(frozen=True, eq=False)
-class ByLikelihood:
+class ByLikelihood(Resampled):
     """Class ratios by the likelihood of bags."""
 
     fitted: BagLikelihood
@@ -137,12 +143,6 @@ class ByLikelihood:
         """Return the ratios of the table."""
         return self.fitted.ratios(summary)
 
-    def ends(
-        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
-    ) -> np.ndarray:
-        """Return both ends (n, 2, K) of each interval: quantiles of resampled answers."""
-        return resampled_ends(self, summaries, level, draws, rng, excess=excess)
-
     def redraw(self, rng: Generator) -> "ByLikelihood":
         """Return the method as other rows of the bags, and other noise, might have left it."""
         bags = self.fitted.bags.redraw(rng)
@@ -158,7 +158,7 @@ class ByLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class ByMoments:
+class ByMoments(Method):
     """Class ratios by class means of the posteriors that the likelihood of bags gives."""
 
     fitted: BagLikelihood

@@ -23,7 +23,7 @@ from sklearn.covariance import ledoit_wolf
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
+from suffice.learner.spread.likelihood import CleanFeatures, Objective, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.selection import choose_lam, maximise
 from suffice.release.artifact import Release
@@ -140,7 +140,7 @@ def _reconstructed(records: Corrupted, codes: np.ndarray, channel: np.ndarray, l
 
 
 @dataclass(frozen=True, eq=False)
-class ReconstructionObjective:
+class ReconstructionObjective(Objective):
     """Computes -J, the fit to labels that the model itself reconstructs, and its gradient.
 
     J(theta) = (1/n) sum_i sum_c q_ic log p(c | x_i),    q_ic ~ P[c~_i | c] p(c | x_i)

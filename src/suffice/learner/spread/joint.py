@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from suffice.learner.spread.frequencies import maximum_likelihood
-from suffice.learner.spread.likelihood import Pull, model
+from suffice.learner.spread.likelihood import Knowledge, Pull, model
 from suffice.learner.spread.posterior import Corrupted, Prior, coordinates, marginals_of
 from suffice.release.spread import Flips
 
@@ -26,7 +26,7 @@ _RECORDS_PER_COMBINATION = 10  # from which on p(x) is learnt combination by com
 
 
 @dataclass(frozen=True, eq=False)
-class JointStates:
+class JointStates(Knowledge):
     """Holds the clean combinations and p(x | x~) for each observed one.
 
     ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``

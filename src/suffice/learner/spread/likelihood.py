@@ -21,16 +21,16 @@ normalised product over pairs (Lu, Ie & Sha 2020),
 the same for K = 2, an approximation for more.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, ndtr, softmax
 
 __all__ = [
-    "CleanFeatures", "Knowledge", "SpreadLikelihood", "by_class", "expected_logistic", "is_exact",
-    "model",
+    "CleanFeatures", "Knowledge", "Objective", "SpreadLikelihood", "by_class",
+    "expected_logistic", "is_exact", "model",
 ]  # fmt: skip
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
@@ -58,21 +58,25 @@ def expected_logistic(
     return value, by_mean, by_variance
 
 
-class Knowledge(Protocol):
+class Knowledge(ABC):
     """What is known of every clean record."""
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """The number of records."""
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """The number of coordinates of a clean record."""
 
     @property
+    @abstractmethod
     def expected_rows(self) -> np.ndarray:
         """E[x] of each clean record, (n, d)."""
 
+    @abstractmethod
     def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
         """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``.
 
@@ -81,12 +85,13 @@ class Knowledge(Protocol):
         derivatives by ``theta``.
         """
 
+    @abstractmethod
     def select_rows(self, rows: np.ndarray) -> "Knowledge":
         """Return what is known of some of the records."""
 
 
 @dataclass(frozen=True, eq=False)
-class CleanFeatures:
+class CleanFeatures(Knowledge):
     """Holds mean and covariance of every clean record x given its corrupted one.
 
     ``mean`` is (n, d). The covariance is diag(spread_i) - sum_b (mean_ib)(mean_ib)^T + root root^T:
@@ -215,8 +220,21 @@ def model(scores: np.ndarray) -> tuple[np.ndarray, Pull]:
     return clean, lambda by: clean * (by - (by * clean).sum(axis=1, keepdims=True))
 
 
+class Objective(ABC):
+    """A function of the parameters that `suffice.learner.spread.selection.maximise` makes small."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the parameters."""
+
+    @abstractmethod
+    def __call__(self, theta: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
+        """Return the value at ``theta``, penalty included, and its gradient."""
+
+
 @dataclass(frozen=True, eq=False)
-class SpreadLikelihood:
+class SpreadLikelihood(Objective):
     """Computes the mean negative log likelihood of corrupted labels, and its gradient.
 
     ``features`` say what is known of each clean record. ``codes`` are the observed labels,

@@ -6,18 +6,15 @@ randomised labels are few and mostly noise: at flips of .4, 500 of them weigh as
 ones, and a choice by them loses 3 points of accuracy (bench/label_noise.py).
 """
 
-from typing import Protocol
-
 import numpy as np
 from scipy.optimize import minimize
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.moderation import Moderated, moderated_by_labels
-from suffice.learner.spread.likelihood import SpreadLikelihood, by_class, is_exact
+from suffice.learner.spread.likelihood import Objective, SpreadLikelihood, by_class, is_exact
 from suffice.models.threads import one_blas_thread
 
 __all__ = [
-    "Objective",
     "choose_lam",
     "held_out_link",
     "label_information",
@@ -34,17 +31,6 @@ _RISES = 3
 _MOST_RECORDS = 20_000
 _EVIDENCE_LAMS = 10.0 ** np.arange(-5.0, 1.51, 0.25)
 _HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties are not tried
-
-
-class Objective(Protocol):
-    """A function of the parameters that `maximise` makes small, such as `SpreadLikelihood`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the parameters."""
-
-    def __call__(self, theta: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
-        """Return the value at ``theta``, penalty included, and its gradient."""
 
 
 @one_blas_thread()

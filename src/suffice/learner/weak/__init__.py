@@ -7,13 +7,13 @@ the factored risk. `estimate_mean_operator` takes the mapped rows and one source
 from suffice.learner.weak.alternating import AlternatingMeanMap
 from suffice.learner.weak.flipped import FlippedLabels
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, MeanMap
+from suffice.learner.weak.moments import Supervision
 from suffice.learner.weak.partial import PositiveUnlabelled, SemiSupervised
 from suffice.learner.weak.proportions import KnownProportions
 from suffice.learner.weak.supervision import (
     PlainLabels,
     Released,
     SoftVotes,
-    Supervision,
     estimate_mean_operator,
 )
 

@@ -9,6 +9,7 @@ from suffice.errors import ParameterError
 from suffice.learner.weak.moments import (
     CONDITION_LIMIT,
     OperatorEstimate,
+    Supervision,
     as_operator,
     codes_of,
     group_sums,
@@ -22,7 +23,7 @@ __all__ = ["FlippedLabels"]
 
 
 @dataclass(frozen=True, eq=False)
-class FlippedLabels:
+class FlippedLabels(Supervision):
     """Computes an unbiased mean operator from labels flipped independently at known rates.
 
     M = (1/m) sum_i x_i (P^-1 e_o(i))^T with o(i) the observed label and P_ij = P(observed i | true

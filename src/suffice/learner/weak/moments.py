@@ -1,5 +1,6 @@
 """A mean operator and how sure it is: what every source becomes, and the sums it is made of."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from suffice.tables.labels import Classes, label_codes
 __all__ = [
     "CONDITION_LIMIT",
     "OperatorEstimate",
+    "Supervision",
     "as_operator",
     "codes_of",
     "group_sums",
@@ -47,6 +49,17 @@ class OperatorEstimate:
     noise: Covariance
     classes: tuple[Any, ...]
     note: str = ""
+
+
+class Supervision(ABC):
+    """A source of supervision: what is known about the labels of some rows."""
+
+    @abstractmethod
+    def estimate(self, rows: Any) -> OperatorEstimate:
+        """Return an estimate of the mean operator of these rows.
+
+        ``rows`` are a matrix; those of a release may also be `WeightedRows`.
+        """
 
 
 def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
-from suffice.learner.weak.moments import OperatorEstimate, noise_of_gram, per_column
+from suffice.learner.weak.moments import OperatorEstimate, Supervision, noise_of_gram, per_column
 from suffice.learner.weak.supervision import PlainLabels
 from suffice.models.gram import gram
 from suffice.tables.labels import check_classes, label_codes
@@ -20,7 +20,7 @@ _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # times the mean eigenvalue of the labe
 
 
 @dataclass(frozen=True, eq=False)
-class PositiveUnlabelled:
+class PositiveUnlabelled(Supervision):
     """Computes mu from positive rows, unlabelled rows and the proportion of positives.
 
     mu = 2 pi E[x | +] - E[x], with pi = ``prior``. Assumes two classes, a prior that is right for
@@ -106,7 +106,7 @@ def _positive_rows(positives: Any, rows: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 @dataclass(frozen=True, eq=False)
-class SemiSupervised:
+class SemiSupervised(Supervision):
     """Computes the mean operator of all rows from the labels of a random sample of them.
 
     M = S B + (1/n) sum_{labelled} x_i (e_y(i) - B^T x_i)^T,   S = (1/m) sum_{all} x_i x_i^T

@@ -10,7 +10,7 @@ from suffice.errors import ParameterError
 from suffice.learner.weak.alternating import AlternatingMeanMap
 from suffice.learner.weak.bags import bags_of
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, MeanMap
-from suffice.learner.weak.moments import OperatorEstimate
+from suffice.learner.weak.moments import OperatorEstimate, Supervision
 from suffice.tables.labels import check_classes
 
 __all__ = ["METHODS", "KnownProportions", "Method"]
@@ -26,7 +26,7 @@ METHODS: Mapping[str, Method] = {
 
 
 @dataclass(frozen=True, eq=False)
-class KnownProportions:
+class KnownProportions(Supervision):
     """Computes the mean operator from the proportion of each class in disjoint bags of rows.
 
     All methods assume that the proportions are exact; what else they assume stands there.

@@ -1,7 +1,7 @@
-"""One interface for every kind of supervision, and those kinds that need no estimation."""
+"""The estimate from any source of supervision, and those sources that need no estimation."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.weak.flipped import FlippedLabels
 from suffice.learner.weak.moments import (
     OperatorEstimate,
+    Supervision,
     as_operator,
     codes_of,
     group_sums,
@@ -19,19 +20,7 @@ from suffice.models.rows import WeightedRows, as_weighted
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["PlainLabels", "Released", "SoftVotes", "Supervision", "estimate_mean_operator"]
-
-
-@runtime_checkable
-class Supervision(Protocol):
-    """A source of supervision: what is known about the labels of some rows."""
-
-    def estimate(self, rows: Any) -> OperatorEstimate:
-        """Return an estimate of the mean operator of these rows.
-
-        ``rows`` are a matrix; those of a release may also be `WeightedRows`.
-        """
-        ...
+__all__ = ["PlainLabels", "Released", "SoftVotes", "estimate_mean_operator"]
 
 
 def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
@@ -82,7 +71,7 @@ def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class PlainLabels:
+class PlainLabels(Supervision):
     """Computes the mean operator itself: mu = (1/m) sum_i y_i x_i, or M = (1/m) sum_i x_i e_y^T.
 
     Parameters
@@ -129,7 +118,7 @@ class PlainLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftVotes:
+class SoftVotes(Supervision):
     """Computes the mean operator of soft labels: M = (1/m) sum_i x_i v_i^T.
 
     The operator's noise is variance S/m per column, S = X^T X / m, twice that for mu.
@@ -181,7 +170,7 @@ class SoftVotes:
 
 
 @dataclass(frozen=True, eq=False)
-class Released:
+class Released(Supervision):
     """Computes the mean operator of a release: as it was released, or from labels or votes.
 
     Patrini et al. 2016, Section 4: the release is unbiased. Only the number and the width of the

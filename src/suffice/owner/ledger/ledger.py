@@ -489,7 +489,7 @@ class Ledger(AuditedLedger):
         UnitError
             If a release about ``unit`` says nothing about a unit that has a budget.
         BudgetError
-            If the budget limits nothing (a delta of 0.1 or more, from an old ledger).
+            If the budget limits nothing (a delta of 0.1 or more).
 
         Examples
         --------

@@ -74,6 +74,8 @@ class SessionClaim(Claim):
 class PostgresStore(Store):
     """One ledger in one schema of a PostgreSQL database; see `store.Store`."""
 
+    path: str
+
     def __init__(self, url: str) -> None:
         self._address, self._schema = _split(url)
         self.path = shown_address(self._address)

@@ -21,6 +21,8 @@ _BUSY_SECONDS = 120.0
 class SqliteStore(Store):
     """One ledger in one file; see `store.Store`."""
 
+    path: Path
+
     def __init__(self, path: Path) -> None:
         self.path = path
 

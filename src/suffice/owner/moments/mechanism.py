@@ -7,7 +7,7 @@ from typing import Any
 
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Public
 from suffice.owner.moments.noise import calibrated_moments
 from suffice.owner.moments.plan import MomentPlan, plan_private_moments
 from suffice.owner.moments.procedures import NoisyMoments
@@ -39,14 +39,13 @@ class FilledWith(StrEnum):
 
 
 @dataclass(frozen=True)
-class _PrivateTable:
+class _PrivateTable(Public):
     """A private table with its pipeline, and its number of rows, which is public."""
 
     rows: PrivateRows
     size: int
     classes: Classes
     source: Source
-    shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records in parts."""

@@ -11,10 +11,12 @@ is looked at for that.
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +35,7 @@ from suffice.owner.parties.noise import reach, whitened_shape
 from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
-__all__ = ["Gathered", "Gathering", "Sent", "largest_parameters"]
+__all__ = ["Gathered", "Gathering", "PartyExact", "Sent", "largest_parameters"]
 
 Sent = PartyContribution | str | Path | bytes
 _ACCEPTS = {
@@ -79,7 +81,32 @@ class Gathered:
     content: bytes
 
 
-class Gathering:
+class PartyExact(ABC):
+    """What parties said, summed exactly: contributions, a finished tally, or records of a table."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """The number of contributions, tallies or records."""
+
+    def update(self, batch: Any) -> None:
+        """Take in a contribution, or records; a finished tally takes in nothing."""
+        raise NotImplementedError
+
+    def merge(self, other: Any) -> None:
+        """Take in everything that ``other`` has seen; a finished tally takes in nothing."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if public facts forbid the release."""
+
+    @abstractmethod
+    def result(self) -> Gathered:
+        """Return the sum, and what became of each contribution: private."""
+
+
+class Gathering(PartyExact):
     """Checks contributions against public rows and classes, and sums what passes.
 
     ``statistic`` is what will be summed; where that is the operator, votes are taken as well, and
@@ -110,7 +137,12 @@ class Gathering:
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
         self._limits: _Limits | None = None
-        self.count = 0
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The number of contributions."""
+        return self._count
 
     def take(self, sent: Iterable[Sent]) -> "Gathering":
         """Take in several contributions, files of them, or their bytes."""
@@ -125,7 +157,7 @@ class Gathering:
         one and gather again. Nothing was spent.
         """
         source = str(item) if isinstance(item, str | Path) else ""
-        self.count += 1
+        self._count += 1
         try:
             part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
         except SufficeError as error:
@@ -148,7 +180,7 @@ class Gathering:
         self._lines += other._lines
         self._rejected += other._rejected
         self._fitting += other._fitting
-        self.count += other.count
+        self._count += other._count
 
     def check(self) -> None:
         """Raise unless the contributions are those of this round."""

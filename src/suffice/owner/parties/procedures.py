@@ -4,21 +4,21 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from suffice.engines.engine import Stream
 from suffice.errors import ParameterError
 from suffice.owner.ledger import DatasetCharge
-from suffice.owner.mechanism import Procedure
+from suffice.owner.mechanism import Procedure, Public
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.operator.shaping import MOST_SHAPED
 from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.enrolled import STRANGER, Enrolled
-from suffice.owner.parties.gathering import Gathered
+from suffice.owner.parties.gathering import Gathered, PartyExact
 from suffice.owner.parties.noise import (
     mechanism_name,
     operator_sensitivity,
@@ -34,7 +34,7 @@ from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes
 
-__all__ = ["NoisyClassSums", "NoisyOperator", "NoisyVotes", "PartyExact", "PartyProcedure", "Round"]
+__all__ = ["NoisyClassSums", "NoisyOperator", "NoisyVotes", "PartyProcedure", "Round"]
 
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
 _SHOWN = 8  # of many parties
@@ -56,26 +56,8 @@ _AUXILIARY = "the auxiliary rows"
 _STAYS = "The contributions of parties are summed on the aggregator's machine."
 
 
-class PartyExact(Protocol):
-    """What parties said, summed exactly: contributions that were sent, or records of one table."""
-
-    count: int
-
-    def update(self, batch: Any) -> None:
-        """Take in a contribution, or records."""
-
-    def merge(self, other: Any) -> None:
-        """Take in everything that ``other`` has seen."""
-
-    def check(self) -> None:
-        """Raise if public facts forbid the release."""
-
-    def result(self) -> Gathered:
-        """Return the sum, and what became of each contribution: private."""
-
-
 @dataclass(frozen=True, eq=False)
-class Round:
+class Round(Public):
     """What is public about one aggregation.
 
     Parameters
@@ -118,8 +100,6 @@ class Round:
     start: Callable[[str], PartyExact] | None = None
     auxiliary_dataset: str | None = None
     found_at: str | None = None
-
-    shown: ClassVar[tuple[str, ...]] = ()
 
     def parts(self) -> Sequence[Stream]:
         """Return what parties sent, or the records of their table."""

@@ -15,7 +15,7 @@ from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection
-from suffice.owner.parties.gathering import Gathered, Gathering
+from suffice.owner.parties.gathering import Gathered, Gathering, PartyExact
 from suffice.owner.parties.tally import ParameterTally, VoteTally
 from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
@@ -225,7 +225,7 @@ class PartyRecords:
         return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
 
 
-class TableSum:
+class TableSum(PartyExact):
     """The sum over the parties of one table: records are read, and classifiers trained at last."""
 
     def __init__(

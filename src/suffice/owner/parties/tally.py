@@ -10,7 +10,7 @@ from suffice.errors import ParameterError
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, Enrolled, Rejection
-from suffice.owner.parties.gathering import Gathered, Gathering
+from suffice.owner.parties.gathering import Gathered, Gathering, PartyExact
 from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
@@ -142,7 +142,7 @@ class ParameterTally:
 
 
 @dataclass(frozen=True, eq=False)
-class TallySum:
+class TallySum(PartyExact):
     """A finished tally of many parties, as the sum of a round.
 
     Parameters

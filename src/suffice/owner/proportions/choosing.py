@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
-from suffice.owner.proportions.noise import AdditiveCounts, BagSizes, CountNoise
+from suffice.owner.proportions.dirichlet import BoundedCounts, CountNoise, PriorCounts, ScaledCounts
+from suffice.owner.proportions.noise import AdditiveCounts, BagSizes
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.tables.labels import check_classes
 

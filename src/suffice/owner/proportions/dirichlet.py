@@ -28,7 +28,7 @@ from suffice.privacy.guarantee import Protection
 from suffice.privacy.urn import draw_balls, enough_balls
 from suffice.release.covariance import Covariance
 
-__all__ = ["BoundedCounts", "PriorCounts", "ScaledCounts"]
+__all__ = ["BoundedCounts", "CountNoise", "PriorCounts", "ScaledCounts"]
 
 _UNIT = round(1 / SIGMA_UNIT)
 _COMPUTED = 32  # sizes for which a prediction is computed
@@ -238,6 +238,9 @@ class BoundedCounts:
             return classes * total / size * _even_deviation(classes, sigma * total)
 
         return _by_size(self.bags.sizes, of)
+
+
+CountNoise = AdditiveCounts | PriorCounts | ScaledCounts | BoundedCounts  # of some bags
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:

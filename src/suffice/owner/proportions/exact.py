@@ -3,6 +3,7 @@
 import numpy as np
 
 from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.labelled import LabelStatistic
 from suffice.owner.public_rows import PublicRows
 from suffice.owner.source import LabelledBatch
 from suffice.release.artifact import RowSet
@@ -12,7 +13,7 @@ from suffice.tables.labels import Classes
 __all__ = ["ExactCounts"]
 
 
-class ExactCounts:
+class ExactCounts(LabelStatistic):
     """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
 
     def __init__(
@@ -23,7 +24,7 @@ class ExactCounts:
         self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
         self._labels = LabelFingerprint(classes, identified=identified)
         self._counts = np.zeros(self._bags * len(classes), dtype=np.int64)
-        self.count = 0
+        self._count = 0
 
     def lead(self) -> None:
         """Say that no rows come before these."""
@@ -40,14 +41,19 @@ class ExactCounts:
         self._counts += np.bincount(cells, minlength=self._counts.size)
         self._rows.update(batch.rows, batch.bags)
         self._labels.update(batch.codes)
-        self.count += len(batch)
+        self._count += len(batch)
 
     def merge(self, other: "ExactCounts") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         self._counts += other._counts  # one of us
         self._rows.merge(other._rows)
         self._labels.merge(other._labels)
-        self.count += other.count
+        self._count += other._count
+
+    @property
+    def count(self) -> int:
+        """The number of rows that were read."""
+        return self._count
 
     def result(self) -> np.ndarray:
         """Return the exact counts (bags, classes): private."""

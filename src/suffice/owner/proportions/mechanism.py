@@ -21,7 +21,8 @@ from suffice.owner.proportions.choosing import (
     check_settings,
     count_noise,
 )
-from suffice.owner.proportions.noise import BagSizes, CountNoise
+from suffice.owner.proportions.dirichlet import CountNoise
+from suffice.owner.proportions.noise import BagSizes
 from suffice.owner.proportions.plan import (
     BAG_COLUMNS,
     KAPPA,

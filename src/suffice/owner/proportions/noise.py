@@ -8,7 +8,6 @@ one count to another, in each of the at most r (``overlap``) bags that its row i
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.integrate import quad
@@ -18,7 +17,7 @@ from suffice.privacy.guarantee import Protection
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise, Sensitivity
 from suffice.release.covariance import Covariance
 
-__all__ = ["AdditiveCounts", "BagSizes", "CountNoise", "mean_size"]
+__all__ = ["AdditiveCounts", "BagSizes", "mean_size"]
 
 _STEP = 2.0**-24  # of a count: so fine that the lattice costs nothing that shows
 
@@ -40,27 +39,6 @@ class BagSizes:
     sizes: np.ndarray
     classes: int
     overlap: int = 1
-
-
-class CountNoise(Protocol):
-    """A calibrated mechanism for the counts of some bags."""
-
-    @property
-    def kind(self) -> Protection:
-        """Whether its guarantee is global."""
-
-    @property
-    def event(self) -> Event:
-        """What one label costs."""
-
-    def distortion(self) -> np.ndarray:
-        """Return the predicted mean L1 distance of proportions, bag by bag, from public numbers."""
-
-    def draw(self, counts: np.ndarray) -> np.ndarray:
-        """Return noisy counts (bags, classes)."""
-
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on counts, none where it is not additive."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from suffice.owner.proportions.choosing import (
     check_settings,
     every_count_noise,
 )
-from suffice.owner.proportions.noise import BagSizes, CountNoise
+from suffice.owner.proportions.dirichlet import CountNoise
+from suffice.owner.proportions.noise import BagSizes
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Protection
 from suffice.tables.bags import bag_columns, read_bags

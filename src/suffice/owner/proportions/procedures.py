@@ -9,9 +9,9 @@ import numpy as np
 
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.labelled import Contents, LabelProcedure
-from suffice.owner.proportions.dirichlet import ScaledCounts
+from suffice.owner.mechanism import Public
+from suffice.owner.proportions.dirichlet import CountNoise, ScaledCounts
 from suffice.owner.proportions.exact import ExactCounts
-from suffice.owner.proportions.noise import CountNoise
 from suffice.owner.public_rows import PublicTable
 from suffice.owner.source import LabelledPart
 from suffice.privacy.events import Event
@@ -29,7 +29,7 @@ _ONE_DIRECTION = Assumption(
 
 
 @dataclass(frozen=True)
-class BaggedTable:
+class BaggedTable(Public):
     """Public rows and the public bags that they are in.
 
     Parameters

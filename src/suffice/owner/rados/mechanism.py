@@ -8,7 +8,7 @@ from typing import Any
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
 from suffice.options import data_option, names, option, privacy_option
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Public
 from suffice.owner.rados.pipeline import PrivateRows, PrivateScaling
 from suffice.owner.rados.plan import RadoPlan, plan_private_rows
 from suffice.owner.rados.procedures import RadoProcedure, procedure_for
@@ -25,14 +25,13 @@ _MOST_RADOS = 2**20  # beyond, a block of structured signs would not add exactly
 
 
 @dataclass(frozen=True)
-class _PrivateTable:
+class _PrivateTable(Public):
     """A private table with its pipeline, and its number of rows, which is public."""
 
     rows: PrivateRows
     size: int
     classes: Classes
     source: Source
-    shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private rows with their labels, in parts."""

@@ -5,8 +5,6 @@ Friedman 2015, Definition 1: those with sigma_i = y_i). A uniform sigma is a uni
 whatever the labels are. Signs are drawn batch by batch from the operating system's randomness.
 """
 
-from typing import Protocol
-
 import numpy as np
 
 from suffice.engines.rados import HadamardSums, SubsetSums
@@ -17,16 +15,6 @@ __all__ = ["ChosenSubsets", "FreeSubsets", "HadamardSubsets", "Subsets", "binomi
 
 _WORDS = 2**20  # of fair bits drawn at once: 8 MB
 _SPARE = 64  # words: to need more has, for either use below, a chance far below 10^-100
-
-
-class Subsets(Protocol):
-    """Sums over random subsets, as rows come in."""
-
-    def update(self, rows: np.ndarray, weights: np.ndarray) -> None:
-        """Draw the subsets of these rows (coordinates, rows); add each row, times its weight."""
-
-    def result(self) -> np.ndarray:
-        """Return the sums (count, coordinates)."""
 
 
 class HadamardSubsets:
@@ -152,6 +140,9 @@ class ChosenSubsets(FreeSubsets):
                 break
         self._remaining, self._rows = remaining, self._rows - rows
         return bits
+
+
+Subsets = HadamardSubsets | FreeSubsets  # sums over random subsets, as rows come in
 
 
 def binomials(trials: int, count: int, low: int) -> np.ndarray:

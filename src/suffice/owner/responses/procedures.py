@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.owner.fingerprint import CellFingerprint
-from suffice.owner.mechanism import Procedure
+from suffice.owner.mechanism import Procedure, Public
 from suffice.owner.publish import PrivateIdentity
 from suffice.owner.responses.exact import PrivateCells
 from suffice.owner.responses.records import DeclaredRecords
@@ -22,7 +22,7 @@ __all__ = ["DeclaredTable", "RandomisedRecords"]
 
 
 @dataclass(frozen=True)
-class DeclaredTable:
+class DeclaredTable(Public):
     """A table all of whose columns are private, and what was declared about them.
 
     Parameters
@@ -44,7 +44,6 @@ class DeclaredTable:
     declared: DeclaredRecords
     classes: Classes
     source: Source
-    shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, in parts."""

@@ -230,7 +230,7 @@ class Desk:
         statement = "UPDATE proposals SET state = ? WHERE dataset = ? AND digest = ? AND state = ?"
         row = (str(state), proposal.dataset, proposal.digest, str(proposal.state))
         with self._store.writing() as records:
-            return records.db.execute(statement, row).rowcount == 1
+            return bool(records.db.execute(statement, row).rowcount == 1)
 
     def answer(
         self,
@@ -256,7 +256,7 @@ class Desk:
         )
         row = (answer, release, proposal.dataset, proposal.digest, str(proposal.state))
         with self._store.writing() as records:
-            stored = records.db.execute(statement, row).rowcount == 1
+            stored = bool(records.db.execute(statement, row).rowcount == 1)
             if stored and entry is not None:
                 kind, facts = entry
                 records.append(kind, {"dataset": proposal.dataset, **facts}, once=True)
