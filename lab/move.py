@@ -389,7 +389,8 @@ def imported_names(tree: ast.Module, moved: Mapping[str, str]) -> set[str]:
         alias.asname or alias.name
         for node in froms
         for alias in node.names
-        if f"{node.module}.{alias.name}".removeprefix(f"{PACKAGE}.") not in moved
+        if f"{node.module}.{alias.name}".removeprefix(f"{PACKAGE}.")
+        not in {*moved, *moved.values()}
     }
 
 
