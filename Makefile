@@ -53,7 +53,7 @@ audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pa
 	$(PY) -m pytest -m audit
 
 mutants: .venv/made  ## privacy faults planted one by one in a copy: a test must notice each
-	$(PY) mutants/run.py
+	$(PY) lab/mutants/run.py
 
 # An environment of its own: spark is 460 MB, and the server of object storage wants other versions.
 .venv-engines/made: pyproject.toml constraints.txt constraints-s3.txt
@@ -67,7 +67,7 @@ engines: export OMP_NUM_THREADS := 1
 engines: export OPENBLAS_NUM_THREADS := 1
 engines: .venv-engines/made  ## every engine, with workers killed and files changed; says what it skipped and why
 	.venv-engines/bin/python -m pytest -m engines
-	$(if $(wildcard bench/engines.py),.venv-engines/bin/python bench/engines.py)
+	$(if $(wildcard lab/bench/engines.py),.venv-engines/bin/python lab/bench/engines.py)
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
-	$(PY) bench/run.py $(if $(DATA),--data $(DATA))
+	$(PY) lab/bench/run.py $(if $(DATA),--data $(DATA))

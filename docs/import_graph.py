@@ -5,7 +5,7 @@
     python docs/import_graph.py --numbers   count modules, lines, lone importers, long functions
 
 Every import counts: at the top of a module, inside a function, or for type checkers alone. Names in
-registries ("suffice.owner.rados.mechanism:Rados") are data and no imports. Standard library only.
+registries ("suffice.owner.rados:Rados") are data and no imports. Standard library only.
 """
 
 import argparse

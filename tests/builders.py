@@ -13,11 +13,10 @@ import pyarrow as pa
 from scipy import stats
 
 from suffice.engines.engine import fold
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.contribution import AuxiliaryRows, PartyContribution
 from suffice.owner.source import Source, labelled_batches
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 _ALARM = 1e-7  # how often correct noise fails `assert_noise`
 _MISSED = 1e-3  # how often noise that is 10 % off may pass it
@@ -89,8 +88,7 @@ def rado_release(rados: np.ndarray, rows: int, variance: float = 0.0, **details)
     """Return a release of rados in plain coordinates, the last of which is an intercept of one."""
     from suffice.privacy.events import Unbounded
     from suffice.privacy.guarantee import Guarantee, Protection, Unit
-    from suffice.release.artifact import Part, RowSet
-    from suffice.release.covariance import Covariance
+    from suffice.release.release import Covariance, Part, RowSet
     from suffice.tables.pipeline import Column, Pipeline
 
     width = rados.shape[1] - 1

@@ -17,14 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.engines.cluster import read_run
+from suffice.engines.clusters import read_run
 from suffice.engines.engine import Task
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.candidates import Candidates
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.procedures import operator_procedure
-from suffice.owner.proportions.mechanism import BagSource, LabelProportions
+from suffice.owner.mean_operator import Candidates, MeanOperator, operator_procedure
+from suffice.owner.proportions import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
 from suffice.tables.sources import open_table
@@ -180,6 +178,6 @@ def splits(tmp_path: Path, times: int = 20) -> Iterator[tuple[Path, np.random.Ge
 
 
 if __name__ == "__main__":
-    from suffice.engines.threads import Threads
+    from suffice.engines.engine import Threads
 
     print(json.dumps(folded(Path(sys.argv[1]), Threads(1))))  # noqa: T201  # for its parent

@@ -163,16 +163,14 @@ ALLOWED = (
     Allowed("src/suffice/*", r"^operator$", "a value of --method"),
     Allowed("src/suffice/*", r"^states?$", "the name of a parameter and of a JSON field"),
     Allowed("src/suffice/cli/*", r"^frequencies$", "the name of a command"),
-    Allowed("src/suffice/cli/examples.py", r"--methods operator", "a value of --methods"),
-    Allowed(
-        "src/suffice/cli/ledger_views.py", r"^(STATES|burnt|debits?)$", "names in stored files"
-    ),
-    Allowed("src/suffice/cli/ratio.py", r"^condition$", "the name of a JSON field"),
-    Allowed("src/suffice/cli/ratio.py", r"--method mmd", "the kernel of the method mmd"),
+    Allowed("src/suffice/cli/help.py", r"--methods operator", "a value of --methods"),
+    Allowed("src/suffice/cli/ledgers.py", r"^(STATES|burnt|debits?)$", "names in stored files"),
+    Allowed("src/suffice/cli/learner.py", r"^condition$", "the name of a JSON field"),
+    Allowed("src/suffice/cli/learner.py", r"--method mmd", "the kernel of the method mmd"),
     Allowed("suffice ratio", r"--method mmd", "the kernel of the method mmd"),
     Allowed("docs/threat-model.md", r"side channels", "the field's word for other leaks"),
     Allowed(
-        "src/suffice/owner/rados/guarantees.py",
+        "src/suffice/owner/scaling.py",
         r"nothing is promised about them$",
         "stored in releases: the same request keeps its text",
     ),

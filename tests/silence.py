@@ -23,7 +23,7 @@ import pytest
 
 import seeds
 from suffice import participant
-from suffice.kernels import urn
+from suffice.kernels import response as kernels_response
 from suffice.privacy import noise, randomness, response
 
 __all__ = ["silent"]
@@ -56,7 +56,7 @@ def silent(seed: object) -> Iterator[list[dict[str, Any]]]:
     with seeds.seeded(seed), pytest.MonkeyPatch.context() as patched:
         patched.setattr(noise.Noise, "add", _no_noise(draws))
         patched.setattr(response.Response, "randomise", _truth(draws))
-        patched.setattr(urn, "draw_balls", _even_balls(draws))
+        patched.setattr(kernels_response, "draw_balls", _even_balls(draws))
         patched.setattr(randomness, "_fresh_key", _noted_key(draws, randomness._fresh_key))
         patched.setattr(participant, "_laplace", _no_step(draws, "laplace"))
         patched.setattr(participant, "_gaussian", _no_step(draws, "gaussian"))

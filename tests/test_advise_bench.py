@@ -1,4 +1,4 @@
-"""bench/advise.py compares what was advised with the best candidate, split by split."""
+"""lab/bench/advise.py compares what was advised with the best candidate, split by split."""
 
 import importlib
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[1] / "lab" / "bench"
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    """Return bench/advise.py; nothing of bench/ stays imported."""
+    """Return lab/bench/advise.py; nothing of lab/bench/ stays imported."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(BENCH))
     yield importlib.import_module("advise")

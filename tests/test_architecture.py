@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from suffice.audit import exercises
 from suffice.audit import registry as audits
-from suffice.audit.public_part import exercise
 from suffice.learner import fit as learners
 from suffice.owner import mechanism as mechanisms
 from suffice.release import kinds
@@ -189,7 +189,7 @@ def test_the_outline_of_a_mechanism_can_be_registered(monkeypatch):
     monkeypatch.setattr(mechanisms, "_MECHANISMS", dict(mechanisms._MECHANISMS))
     monkeypatch.setattr(audits, "_REGISTERED", dict(audits._REGISTERED))
     monkeypatch.setattr(learners, "_LEARNING", dict(learners._LEARNING))
-    monkeypatch.setattr(exercise, "_REGISTERED", dict(exercise._REGISTERED))
+    monkeypatch.setattr(exercises, "_REGISTERED", dict(exercises._REGISTERED))
     names = {"__name__": "outline"}
     monkeypatch.setitem(sys.modules, "outline", type(sys)("outline"))
     exec(compile(outline, "outline", "exec"), names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ATTACKS = Path(__file__).parents[1] / "attacks"
+ATTACKS = Path(__file__).parents[1] / "lab" / "attacks"
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def successes(rates) -> dict[str, float]:
 def test_every_attack_is_listed_and_linked(attack):
     scripts = {path.stem for path in ATTACKS.glob("*.py")} - {"run"}
     assert scripts == set(attack("run").ATTACKS)
-    holes = (ATTACKS.parent / "docs" / "known-holes.md").read_text()
-    assert all(f"attacks/{name}.py" in holes for name in scripts)
+    holes = (ATTACKS.parents[1] / "docs" / "known-holes.md").read_text()
+    assert all(f"lab/attacks/{name}.py" in holes for name in scripts)
 
 
 def test_names_and_trials_are_checked_before_anything_is_attacked(attack, monkeypatch, capsys):

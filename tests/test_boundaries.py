@@ -12,14 +12,14 @@ SRC = Path(__file__).parents[1] / "src" / "suffice"
 NEUTRAL = ("learner", "models", "release", "privacy", "tables", "kernels", "engines")
 SAMPLERS = (
     "suffice.privacy.noise", "suffice.privacy.knorm", "suffice.privacy.response",
-    "suffice.privacy.urn", "suffice.privacy.randomness", "opendp",
+    "suffice.privacy.randomness", "opendp",
 )  # fmt: skip
 RANDOM = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.getrandom")
 SEEDS = ("seed", "seeds", "seeded", "rng", "generator", "entropy")
 IO = ("os", "pathlib", "logging", "sqlite3", "socket", "subprocess", "tempfile", "io", "shutil")
 PERILOUS = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
-CLUSTERS = {"engines/dask.py": ("dask", "distributed"), "engines/spark.py": ("pyspark", "py4j")}
+CLUSTERS = ("dask", "distributed", "pyspark", "py4j")
 
 
 @cache
@@ -83,7 +83,8 @@ def samplers_outside_owner(path: str, tree: ast.Module) -> list[str]:
 
 
 def owner_from_neutral_ground(path: str, tree: ast.Module) -> list[str]:
-    forbidden = tuple(f"suffice.{part}" for part in ("owner", "study", "cli", "audit", "transport"))
+    parts = ("owner", "papers", "demo", "cli", "audit", "protocol", "service")
+    forbidden = tuple(f"suffice.{part}" for part in parts)
     return imports_any(tree, forbidden) if folder(path) in NEUTRAL else []
 
 
@@ -102,25 +103,28 @@ def models_of_more_than_numbers(path: str, tree: ast.Module) -> list[str]:
     return [name for name in ours if not within(iter([name]), allowed)]
 
 
-def study_outside_cli(path: str, tree: ast.Module) -> list[str]:
-    free = folder(path) in ("cli", "study")
-    return [] if free else imports_any(tree, ("suffice.study",))
+def papers_outside_cli(path: str, tree: ast.Module) -> list[str]:
+    free = folder(path) in ("cli", "papers", "demo")
+    return [] if free else imports_any(tree, ("suffice.papers", "suffice.demo"))
 
 
 def pages_outside_their_users(path: str, tree: ast.Module) -> list[str]:
-    free = folder(path) in ("cli", "study", "audit", "pages")
+    free = folder(path) in ("cli", "papers", "demo", "audit", "pages")
     return [] if free else imports_any(tree, ("suffice.pages",))
 
 
 def pages_that_know_the_house(path: str, tree: ast.Module) -> list[str]:
     """They are given plain values, tables and drawings, and know nobody who computes them."""
-    forbidden = ("owner", "learner", "models", "study", "audit", "cli", "transport", "participant")
+    forbidden = (
+        *("owner", "learner", "models", "papers", "demo", "audit", "cli", "protocol", "service"),
+        "participant",
+    )
     inside = folder(path) == "pages"
     return imports_any(tree, tuple(f"suffice.{part}" for part in forbidden)) if inside else []
 
 
 def audit_reached_from_a_release(path: str, tree: ast.Module) -> list[str]:
-    free = folder(path) in ("cli", "study", "audit") or path == "registry.py"
+    free = folder(path) in ("cli", "papers", "demo", "audit") or path == "registry.py"
     return [] if free else imports_any(tree, ("suffice.audit",))
 
 
@@ -140,10 +144,10 @@ def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
 def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     private = ("privacy/randomness.py", "participant.py")
     # Names that nobody can guess, and never noise.
-    tokens = ("transport/http/sessions.py",)
+    tokens = ("service/auth.py",)
     public = ("tables/maps.py", "models/zonotope.py")  # a seed that stands in file or code
     # After a release, and never into one; the audit's broken copies are not releases.
-    simulation = folder(path) in ("study", "learner", "audit")
+    simulation = folder(path) in ("papers", "demo", "learner", "audit")
     if path in private + public + tokens or simulation:
         return []
     drawn = [name for name in names_used(tree) if name.endswith(".rvs")]
@@ -210,25 +214,24 @@ def code_in_data(path: str, tree: ast.Module) -> list[str]:
 
 
 def clusters_outside_their_engines(path: str, tree: ast.Module) -> list[str]:
-    """Each is reached in one place, so that everything else works without it."""
-    others = [theirs for home, theirs in CLUSTERS.items() if path != home]
-    return [name for theirs in others for name in imports_any(tree, theirs)]
+    """They are reached in one place, so that everything else works without it."""
+    return [] if path == "engines/clusters.py" else imports_any(tree, CLUSTERS)
 
 
 def psycopg_outside_its_store(path: str, tree: ast.Module) -> list[str]:
     """Ledgers in files work without it."""
-    inside = path in {"owner/ledger/postgres.py", "owner/ledger/postgres_sessions.py"}
+    inside = path == "owner/ledger/postgres.py"
     return [] if inside else imports_any(tree, ("psycopg", "psycopg_pool"))
 
 
 def service_outside_its_folder(path: str, tree: ast.Module) -> list[str]:
     """Everything else works without the extra [service]; only the command line starts it."""
-    if path.startswith("transport/http/"):
+    if folder(path) == "service":
         return []
     frameworks = imports_any(tree, ("fastapi", "starlette", "uvicorn", "jinja2"))
-    client = [] if path == "transport/remote.py" else imports_any(tree, ("httpx",))
-    inside = imports_any(tree, ("suffice.transport.http",))
-    free = folder(path) == "cli" or path == "transport/remote.py"
+    client = [] if path == "protocol/remote.py" else imports_any(tree, ("httpx",))
+    inside = imports_any(tree, ("suffice.service",))
+    free = folder(path) == "cli" or path == "protocol/remote.py"
     return frameworks + client + ([] if free else inside)
 
 
@@ -262,30 +265,30 @@ RULES = {
         ("release/x.py", "from suffice.learner.fit import model_of"),
     ],
     models_of_more_than_numbers: [
-        ("models/x.py", "from suffice.release.covariance import Covariance"),
+        ("models/x.py", "from suffice.release.release import Covariance"),
         ("models/x.py", "from suffice.tables import sources"),
         ("models/x.py", "from suffice import owner"),
     ],
-    study_outside_cli: [
-        ("owner/x.py", "from suffice.study import demo"),
-        ("audit/x.py", "def f():\n    from suffice.study.hamm.crowds import Crowd"),
-        ("pages/x.py", "import suffice.study.reproduction"),
+    papers_outside_cli: [
+        ("owner/x.py", "from suffice.demo import story"),
+        ("audit/x.py", "def f():\n    from suffice.papers.crowds import Crowd"),
+        ("pages/x.py", "import suffice.papers.reproduction"),
     ],
     pages_outside_their_users: [
         ("owner/x.py", "from suffice.pages.plots import draw_plan"),
         ("learner/x.py", "def f():\n    from suffice import pages"),
     ],
     pages_that_know_the_house: [
-        ("pages/x.py", "from suffice.owner.operator.plan import Plan"),
+        ("pages/x.py", "from suffice.owner.mean_operator import Plan"),
         ("pages/x.py", "from suffice import learner"),
-        ("pages/x.py", "def f():\n    from suffice.study.reproduction import Figure"),
+        ("pages/x.py", "def f():\n    from suffice.papers.reproduction import Figure"),
         ("pages/x.py", "from suffice.audit.auditor import Finding"),
     ],
     registry_inside_the_package: [("learner/x.py", "from suffice.registry import register")],
     audit_reached_from_a_release: [("owner/x.py", "from suffice.audit.case import half")],
     release_made_outside_owner: [
         ("learner/x.py", "artifact.Release(kind='model')"),
-        ("cli/x.py", "from suffice.release.artifact import Release as R\nR(kind='model')"),
+        ("cli/x.py", "from suffice.release.release import Release as R\nR(kind='model')"),
     ],
     stray_randomness: [
         ("owner/x.py", "import numpy as np\nnp.random.normal()"),
@@ -303,7 +306,7 @@ RULES = {
         ("owner/x.py", "import os\nos.environ.get('SUFFICE_NOISE')"),
         ("participant.py", "from os import getenv\ngetenv('X')"),
         ("cli/x.py", "from suffice.privacy import randomness\nrandomness._fresh_key = bytes"),
-        ("study/x.py", "def _seeded_for_tests(seed): ..."),
+        ("papers/x.py", "def _seeded_for_tests(seed): ..."),
         ("owner/x.py", "import sys\nif 'pytest' in sys.modules: ..."),
         ("cli/x.py", "import os\nos.environ.get('PYTEST_CURRENT_TEST')"),
     ],
@@ -315,17 +318,16 @@ RULES = {
     code_in_data: [("release/x.py", "from pickle import loads"), ("cli/x.py", "eval('1')")],
     clusters_outside_their_engines: [
         ("engines/x.py", "def f():\n    from distributed import Client"),
-        ("engines/spark.py", "import dask.config"),
-        ("engines/dask.py", "from pyspark.sql import SparkSession"),
+        ("engines/engine.py", "from pyspark.sql import SparkSession"),
         ("owner/x.py", "import dask"),
     ],
     psycopg_outside_its_store: [
         ("owner/ledger/ledger.py", "def f():\n    import psycopg"),
-        ("transport/x.py", "from psycopg.rows import dict_row"),
+        ("protocol/x.py", "from psycopg.rows import dict_row"),
     ],
     service_outside_its_folder: [
         ("cli/x.py", "def f():\n    import uvicorn"),
-        ("owner/x.py", "from suffice.transport.http.desk import Desk"),
+        ("owner/x.py", "from suffice.service.records import Desk"),
         ("learner/x.py", "import httpx"),
     ],
     private_names_of_scikit_learn: [
@@ -339,7 +341,7 @@ RULES = {
 def test_the_walk_sees_the_whole_package():
     found = modules()
     assert len(found) >= 40
-    for part in (*NEUTRAL, "owner", "cli", "study", "pages"):
+    for part in (*NEUTRAL, "owner", "cli", "papers", "pages", "protocol", "service"):
         assert any(folder(path) == part for path in found), part
 
 

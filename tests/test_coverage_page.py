@@ -66,7 +66,9 @@ def test_every_interval_is_on_the_page():
     names = every_interval()
     assert len(names) >= 10
     missing = sorted(name for name in names if f"`{name}`" not in PAGE)
-    assert not missing, f"measure them in bench/coverage.py, and name them in the page: {missing}"
+    assert not missing, (
+        f"measure them in lab/bench/coverage.py, and name them in the page: {missing}"
+    )
 
 
 def test_every_plan_is_on_the_page():
@@ -76,7 +78,9 @@ def test_every_plan_is_on_the_page():
 
 @pytest.fixture(scope="module")
 def suite():
-    spec = importlib.util.spec_from_file_location("coverage_suite", ROOT / "bench" / "coverage.py")
+    spec = importlib.util.spec_from_file_location(
+        "coverage_suite", ROOT / "lab" / "bench" / "coverage.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules["coverage_suite"] = module
     spec.loader.exec_module(module)

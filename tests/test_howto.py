@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from followed_pages import ROOT, check_output, run, steps
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.demo.network import clinic_network, write_tables
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import compose
-from suffice.study.demo.network import clinic_network, write_tables
 
 DOCS = ROOT / "docs"
 FOLLOWED = ("owner", "learner", "participant", "parties", "ledger", "officer", "service")

@@ -1,4 +1,4 @@
-"""The tests lie where the code lies, and none depends on which other test ran before it."""
+"""Test modules have names of their own, and no test depends on which other test ran before it."""
 
 import ast
 import symtable
@@ -9,22 +9,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-SRC = TESTS.parent / "src" / "suffice"
-FREE = ("common", "fixtures", "golden", "__pycache__")  # every kind x every check; kept files
 COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp")  # a generator expression may run later
 GENERATORS = ("default_rng", "RandomState", "Random", "Generator")
-
-
-def unmirrored(tests: Path, src: Path) -> list[str]:
-    """Return the folders of tests that are neither a folder nor a module of the package."""
-    folders = (path.relative_to(tests) for path in sorted(tests.rglob("*")) if path.is_dir())
-    ours = [folder for folder in folders if not set(folder.parts) & set(FREE)]
-    mirrored = (src / folder for folder in ours)
-    return [
-        str(folder)
-        for folder, there in zip(ours, mirrored, strict=True)
-        if not there.is_dir() and not there.with_suffix(".py").is_file()
-    ]
 
 
 def repeated_names(tests: Path) -> list[str]:
@@ -62,18 +48,6 @@ def _functions(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         if inner.get_type() == "function" and not at_import:
             yield inner
         yield from _functions(inner)
-
-
-def test_folders_of_tests_are_folders_of_the_package():
-    assert unmirrored(TESTS, SRC) == []
-    for folder in ("owner/operator", "owner/ledger", "learner/weak", "study/iyer", "release"):
-        assert (TESTS / folder).is_dir()
-
-
-def test_a_folder_that_mirrors_nothing_is_found(tmp_path):
-    for folder in ("src/owner/ledger", "tests/owner/ledger", "tests/owner/ways", "tests/common/x"):
-        (tmp_path / folder).mkdir(parents=True)
-    assert unmirrored(tmp_path / "tests", tmp_path / "src") == ["owner/ways"]
 
 
 def test_names_of_test_modules_are_unique(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MUTANTS = ROOT / "mutants"
+MUTANTS = ROOT / "lab" / "mutants"
 LIVED = (
     "pipeline-rounding-removed",
     "absent-class-exactly-zero",
@@ -95,16 +95,23 @@ def test_the_runner_tells_killed_from_survived_and_broken(tmp_path):
         "src/suffice/a.py": "def noise(x):\n    return x + 1\n",
         "tests/test_a.py": "from suffice.a import noise\n\n\n"
         "def test_noise():\n    assert noise(1) != 1\n",
-        "mutants/of_a.py": OF_A,
+        "lab/mutants/of_a.py": OF_A,
         **{
-            f"mutants/{name}.py": (MUTANTS / f"{name}.py").read_text() for name in ("run", "mutant")
+            f"lab/mutants/{name}.py": (MUTANTS / f"{name}.py").read_text()
+            for name in ("run", "mutant")
         },
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        asked = [sys.executable, str(tmp_path / "mutants" / "run.py"), *words, "--workers", "1"]
+        asked = [
+            sys.executable,
+            str(tmp_path / "lab" / "mutants" / "run.py"),
+            *words,
+            "--workers",
+            "1",
+        ]
         return subprocess.run(asked, capture_output=True, text=True, check=False)
 
     done = run()

@@ -1,4 +1,4 @@
-"""Rivals of bench/rivals.py have the noise that their guarantee needs, and no more."""
+"""Rivals of lab/bench/rivals.py have the noise that their guarantee needs, and no more."""
 
 import importlib
 import json
@@ -17,12 +17,12 @@ from scipy.stats import norm
 
 from suffice.privacy.calibrate import gaussian_delta
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[1] / "lab" / "bench"
 
 
 @pytest.fixture
 def rival(monkeypatch):
-    """Return a module of bench/ by its name; none of them stays imported."""
+    """Return a module of lab/bench/ by its name; none of them stays imported."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(BENCH))
 

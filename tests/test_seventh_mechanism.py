@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from suffice.audit import exercises
 from suffice.audit import registry as audits
 from suffice.audit.case import SOME, Case, claim, half, repeated
-from suffice.audit.public_part import exercise
-from suffice.audit.public_part.exercise import Exercise
+from suffice.audit.exercises import Exercise
 from suffice.audit.scores import shift_score
 from suffice.audit.search import Pair
 from suffice.cli.main import app
@@ -26,18 +26,17 @@ from suffice.learner import fit as learners
 from suffice.learner.fit import Learning
 from suffice.options import REQUIRED, option
 from suffice.owner import mechanism as mechanisms
-from suffice.owner.labelled import LabelledPass, LabelProcedure
+from suffice.owner.labelled import LabelledPass, LabelProcedure, Preprocessing, PublicTable
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism
-from suffice.owner.public_rows import Preprocessing, PublicTable
 from suffice.owner.source import PublicSource
 from suffice.privacy.noise import LaplaceNoise, Sensitivity
 from suffice.registry import register
 from suffice.release import kinds
 from suffice.release.codec import decode, encode, load
-from suffice.release.covariance import Covariance
 from suffice.release.kinds import ArrayRule, DetailRule, Kind
 from suffice.release.merge import merge
+from suffice.release.release import Covariance
 from suffice.tables.labels import check_classes
 
 # ---------------------------------------------------------------- begin: all that has to be written
@@ -138,7 +137,7 @@ def registered(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     monkeypatch.setattr(mechanisms, "_MECHANISMS", dict(mechanisms._MECHANISMS))
     monkeypatch.setattr(audits, "_REGISTERED", dict(audits._REGISTERED))
-    monkeypatch.setattr(exercise, "_REGISTERED", dict(exercise._REGISTERED))
+    monkeypatch.setattr(exercises, "_REGISTERED", dict(exercises._REGISTERED))
     monkeypatch.setattr(learners, "_LEARNING", dict(learners._LEARNING))
     register(ClassCounts, KIND, audit_cases, LEARNER, EXERCISES)
     yield
@@ -249,11 +248,11 @@ def test_its_public_part_is_checked_and_a_leak_beside_the_noise_is_found(monkeyp
 
 
 def test_a_mechanism_that_nobody_can_exercise_is_an_error(monkeypatch):
-    monkeypatch.setattr(exercise, "_REGISTERED", {})
+    monkeypatch.setattr(exercises, "_REGISTERED", {})
     with pytest.raises(ParameterError, match="Add one with register_exercises"):
-        exercise.exercised_mechanisms()
+        exercises.exercised_mechanisms()
     with pytest.raises(ParameterError, match="already"):
-        exercise.register_exercises("rados", EXERCISES)
+        exercises.register_exercises("rados", EXERCISES)
 
 
 @pytest.mark.usefixtures("desk")

@@ -43,7 +43,7 @@ USER_PAGES = [
         )
     ),
 ]  # fmt: skip
-PAPERS = ("barber", "hamm", "iyer", "nock", "patrini")  # notes in study/ speak each paper's words
+PAPERS = ("barber", "hamm", "iyer", "nock", "patrini")  # notes in papers/ speak each paper's words
 LONGEST_SENTENCE = 30  # words
 LONGEST_SUBJECT = 72  # characters
 FIRST_COMMIT = "7da75cc"  # subjects are checked after this commit
@@ -199,7 +199,7 @@ def code_texts(path: Path) -> Iterator[Text]:
     }
     folders = path.relative_to(SRC).parts
     printing = folders[0] in ("cli", "pages")
-    of_a_paper = folders[0] == "study" and folders[1] in PAPERS
+    of_a_paper = folders[0] == "papers" and folders[-1].startswith(PAPERS)
     for line, text in _strings(tree, docstrings):
         prose = len(re.findall(r"[a-z]{2,} ", text)) >= 2 and not of_a_paper
         if printing or prose or (line, text) in raised:

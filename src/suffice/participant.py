@@ -209,7 +209,7 @@ class Number:
     ("gaussian", whose epsilon is read at a delta > 0), exactly. What would leave ``limits``, which
     happens with a probability below 2^-64, is held to them: that is done to a private answer and
     costs nothing. Step, scale, limits and cost are those of an owner's records
-    (owner/responses/channels.py, release/spread.py, privacy/noise.py).
+    (owner/responses.py, release/columns.py, privacy/noise.py).
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from suffice.audit.case import Case
-from suffice.audit.public_part.exercise import Exercise, register_exercises
+from suffice.audit.exercises import Exercise, register_exercises
 from suffice.audit.registry import register_cases
 from suffice.learner.fit import Learning, register_learner
 from suffice.owner.mechanism import Mechanism, register_mechanism

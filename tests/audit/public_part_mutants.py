@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from suffice.audit.public_part import checking
+from suffice.audit import public_part
 from suffice.engines.summary import ColumnMoments
 from suffice.owner.labelled import LabelledPass, LabelProcedure
-from suffice.owner.operator.procedures import NoisySums
-from suffice.owner.proportions.procedures import NoisyProportions
-from suffice.tables import csv_files, files
+from suffice.owner.mean_operator import NoisySums
+from suffice.owner.proportions import NoisyProportions
+from suffice.tables import csv, files
 
 
 class FloatMoments(ColumnMoments):
@@ -36,7 +36,7 @@ def sums_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Both sides are read in batches of one size: what moves the cuts is the length of a label.
     """
-    monkeypatch.setattr(checking, "_BATCHES", (1 << 16,))
+    monkeypatch.setattr(public_part, "_BATCHES", (1 << 16,))
     monkeypatch.setattr("suffice.engines.summary.ColumnMoments", FloatMoments)
     monkeypatch.setattr(files, "equal_batches", lambda batches, _: (b for b in batches))
 
@@ -110,7 +110,7 @@ def numbers_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     def mutant(cells, decimal="."):
         return pc.replace_substring(cells.cast(pa.string()), decimal, ".").cast(pa.float64())
 
-    monkeypatch.setattr(csv_files, "numbers_of", mutant)
+    monkeypatch.setattr(csv, "numbers_of", mutant)
 
 
 MUTANTS = (

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suffice.audit.atoms import lowest_bits, support_scores
-from suffice.audit.auditor import audit_case
+from suffice.audit.auditor import audit_case, lowest_bits, support_scores
 from suffice.audit.case import Case
 from suffice.audit.search import Pair
 

@@ -10,7 +10,7 @@ from suffice.audit.auditor import audit_case
 from suffice.audit.cases_records import _RECORDS, _coupled, _Sent, _Trained
 from suffice.audit.registry import case_named
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.owner.parties.ensemble import PrivateEnsemble
 
 ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagged here
 

@@ -4,10 +4,10 @@ import pytest
 import typer
 from history_mutants import HISTORY_MUTANTS, named_by_data
 
-from suffice.audit.public_part.histories import check_histories
-from suffice.audit.public_part.releasing import Said
+from suffice.audit.histories import check_histories
+from suffice.audit.public_part import Said
 from suffice.cli.main import app
-from suffice.cli.running import recorded
+from suffice.cli.output import recorded
 
 # Which mechanisms show a fault, and in how many pairs of these it has to be found.
 FOUND_IN = {

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from suffice.audit.auditor import EXACT, audit_case
-from suffice.audit.learnt import learnt_scores
+from suffice.audit.auditor import EXACT, audit_case, learnt_scores
 from suffice.audit.registry import case_named
 
 

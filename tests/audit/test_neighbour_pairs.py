@@ -4,12 +4,10 @@ import pytest
 import typer
 from public_part_mutants import MUTANTS
 
-from suffice.audit.public_part.checking import check_public_part
-from suffice.audit.public_part.exercise import exercised_mechanisms, exercises_of
-from suffice.audit.public_part.forms import FORMS
-from suffice.audit.public_part.releasing import Said
+from suffice.audit.exercises import exercised_mechanisms, exercises_of
+from suffice.audit.public_part import FORMS, Said, check_public_part
 from suffice.cli.main import app
-from suffice.cli.running import recorded
+from suffice.cli.output import recorded
 from suffice.owner.mechanism import mechanism_names
 
 # Which mechanisms show a mutant, and in how many pairs of these it has to be found.

@@ -25,8 +25,8 @@ from suffice.audit.rado_attacks import (
     lone_members,
 )
 from suffice.errors import ParameterError
-from suffice.learner.rados.simulated import rados_of_subsets
-from suffice.owner.rados.mechanism import Rados
+from suffice.learner.rado_boosting import rados_of_subsets
+from suffice.owner.rados import Rados
 from suffice.privacy.guarantee import Protection, Scope, Unit
 
 

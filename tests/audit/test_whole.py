@@ -6,9 +6,9 @@ import numpy as np
 
 from suffice.audit.auditor import audit_case
 from suffice.audit.registry import case_named
-from suffice.audit.whole import outputs_of, repeated_releases
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.rados.mechanism import Rados
+from suffice.audit.shown import outputs_of, repeated_releases
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.rados import Rados
 
 ROWS = np.array([[1.5, 0.0], [-1.5, 0.0], [1.0, 1.0], [0.2, -0.3]])
 LABELS = np.array([0, 1, 1, 0])

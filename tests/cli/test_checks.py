@@ -15,13 +15,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import typer
 
-from suffice.cli import mechanisms, survey
-from suffice.cli.checks import check_outputs, make_folder, refuse_unused
+from suffice.cli import releases, survey
+from suffice.cli.building import check_outputs, make_folder, refuse_unused
 from suffice.cli.main import app
 from suffice.cli.reference import commands as commands_by_path
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger import Ledger
-from suffice.owner.responses.survey import new_survey
+from suffice.owner.survey import new_survey
 from suffice.participant import Memory, MemoryEntry, respond
 from suffice.privacy.guarantee import Budget
 from suffice.release.signing import generate_keys
@@ -301,13 +301,13 @@ def test_a_paid_release_is_not_lost_to_a_file_that_comes_meanwhile(suffice, tmp_
     suffice("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
     words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "1")
     words += ("--ledger", "l", "--dataset", "d", "-o")
-    write = mechanisms.write_release
+    write = releases.write_release
 
     def too_late(*given: Any) -> None:
         Path("r").write_text("theirs")
         write(*given)
 
-    monkeypatch.setattr(mechanisms, "write_release", too_late)
+    monkeypatch.setattr(releases, "write_release", too_late)
     line = suffice(*words, "r", code=6)
     assert (
         "r exists, and is not overwritten: write to another file. The release was charged" in line

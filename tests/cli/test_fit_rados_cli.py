@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import labelled_examples
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados import Rados
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from pyarrow import feather, parquet
 from suffice.errors import TableError
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.policy import Policy
+from suffice.owner.policy import Policy
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.grant import grant, propose
+from suffice.protocol.messages import Answer, Refused
 from suffice.release.codec import encode, load
-from suffice.transport.messages import Answer, Refused
-from suffice.transport.protocol import grant, propose
 
 ROWS = 60
 RNG = np.random.default_rng(8)
@@ -254,7 +254,7 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
         assert release is None
         answers.append(answer.reasons)
     assert answers == [("these features are private labels: 'relapse'",)] * 2
-    from suffice.owner.operator.mechanism import MeanOperator
+    from suffice.owner.mean_operator import MeanOperator
 
     with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
         MeanOperator(1.0).release(rows, ledger=ledger, dataset="d", label="sick")

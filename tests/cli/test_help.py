@@ -12,13 +12,12 @@ import typer
 from typer.testing import CliRunner
 
 from suffice.audit import auditor, registry
-from suffice.cli.examples import EXAMPLES, example_of
-from suffice.cli.help import summary_of
+from suffice.cli.help import EXAMPLES, example_of, summary_of
 from suffice.cli.main import SECTIONS, app
 from suffice.cli.reference import commands, reference
+from suffice.demo import story
+from suffice.demo.network import clinic_network
 from suffice.options import Group
-from suffice.study.demo import story
-from suffice.study.demo.network import clinic_network
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
 GROUPS = ("", "plan", "release", "ledger", "simulate", "survey")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from suffice.transport.messages import Proposal
+from suffice.protocol.messages import Proposal
 
 
 @pytest.fixture

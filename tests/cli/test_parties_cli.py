@@ -169,9 +169,8 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
 @pytest.mark.usefixtures("desk")
 def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
     """One party of the table contributes by itself what it contributes there."""
-    from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.owner.parties.enrolled import Enrolled
-    from suffice.owner.parties.records import PartyTable
+    from suffice.owner.parties.contribution import AuxiliaryRows
+    from suffice.owner.parties.gathering import Enrolled, PartyTable
 
     contribute(suffice, 1)
     aux = AuxiliaryRows.read("aux.parquet")

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from suffice.cli import output
 from suffice.cli.output import RowCounter, progress, steps
-from suffice.cli.reading import count_rows_of
+from suffice.cli.releases import count_rows_of
+from suffice.engines.clusters import Computing
 from suffice.engines.engine import begin_pass
-from suffice.engines.opening import Computing
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 
 
 class Bar:

@@ -16,11 +16,11 @@ import pytest
 from suffice.cli.main import run
 from suffice.errors import BurntRequestError, ForeignAnswerError, LedgerError, UnitError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.policy import Policy, Terms
+from suffice.owner.policy import Policy, Terms
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.grant import check_answer, grant, propose
+from suffice.protocol.messages import Answer, Countered, Granted, Message, Proposal, Refused
 from suffice.release.codec import load
-from suffice.transport.messages import Answer, Countered, Granted, Message, Proposal, Refused
-from suffice.transport.protocol import check_answer, grant, propose
 
 POLICY = {"largest_epsilon": 5, "largest_delta": 1e-6, "least_rows": 100}
 GRANT = ("--label", "sick", "--policy", "policy.json", "--ledger", "l", "--dataset", "d")
@@ -218,12 +218,12 @@ def test_what_could_never_be_granted_is_not_proposed(suffice, words, says):
 
 @pytest.mark.parametrize("spec", ["polynomial:9999", "polynomial:99999999", "rff:100000"])
 def test_maps_of_too_many_coordinates_are_refused_before_they_are_made(suffice, monkeypatch, spec):
-    from suffice.engines import fitting
+    from suffice.engines import summary
 
     suffice("propose", "public.parquet", "--epsilon", 4, "--map", "polynomial:2", "-o", "p")
     asked = Proposal.load("p")
     dataclasses.replace(asked, map=spec, features=asked.features[:1]).save("p")
-    monkeypatch.setattr(fitting, "fit_map", None)  # would fail if it were called
+    monkeypatch.setattr(summary, "fit_map", None)  # would fail if it were called
     Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
     out = suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", code=9)
     assert "at most 2000 coordinates" in out
@@ -360,11 +360,11 @@ def test_a_lost_release_stays_spent_until_there_is_a_new_proposal(clinic, tmp_pa
 
 def test_the_ledger_has_the_last_word(clinic, tmp_path, monkeypatch):
     """If somebody else pays between the decision and the debit, the answer is a refusal."""
-    from suffice.transport import protocol
+    from suffice.protocol import grant as protocol_grant
 
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
     ledger = Ledger(tmp_path / "l", {"d": Budget(0.5)}, {"d": (0, 1)})
-    monkeypatch.setattr(protocol, "_remaining_budget", lambda *_: Budget(9.0))
+    monkeypatch.setattr(protocol_grant, "_remaining_budget", lambda *_: Budget(9.0))
     answer, release = grant(
         propose(rows, epsilon=1.0), rows, y, policy=Policy(2.0), ledger=ledger, dataset="d"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from suffice.privacy.guarantee import Protection
 from suffice.release.codec import load
-from suffice.tables.provenance import UNKNOWN
+from suffice.tables.terms import UNKNOWN
 
 FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "--count", "8", "--no-ledger")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.log import Kind
 from suffice.privacy.guarantee import Budget
-from suffice.transport.export import sign_export
+from suffice.protocol.export import sign_export
 
 BUDGET = {"unit": "label", "epsilon": 1.0, "delta": 1e-5, "spent": 0.1, "left": 0.9, "charges": 1}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suffice.owner.responses.survey import load_survey
+from suffice.owner.survey import load_survey
 from suffice.participant import respond
 from suffice.release.codec import load
 

@@ -11,17 +11,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import suffice.learner
 from suffice import errors
-from suffice.learner.moments.classifier import MomentClassifier
-from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
+from suffice.learner.moments import MomentClassifier
+from suffice.learner.noisy_labels import NoisyLabelClassifier
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.rados.adaboost import AdaBoostLinear
-from suffice.learner.rados.radoboost import RadoBoost
-from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.rado_boosting import RadoBoost
+from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.learner.sklearn_names import InvalidParameterError
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
+from suffice.papers.adaboost import AdaBoostLinear
 
 ESTIMATORS = [
     AdaBoostLinear(rounds=40),

@@ -8,10 +8,10 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
 from suffice.release.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge
+from suffice.release.release import Release
 
 ROWS = 60
 
@@ -23,7 +23,7 @@ def labelled(classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def released(mechanism: str, classes: int, seed: int, pipeline) -> Release:
-    from suffice.owner.operator.mechanism import MeanOperator
+    from suffice.owner.mean_operator import MeanOperator
 
     classes = tuple(range(classes))
     operator = MeanOperator(epsilon=1.0, mechanism=mechanism, classes=classes, pipeline=pipeline)
@@ -45,7 +45,7 @@ def model(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def tree_model(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
+    from suffice.learner.noisy_labels import NoisyLabelClassifier
 
     X, _ = labelled(classes, seed)
     release = label_responses(classes, seed, pipeline)
@@ -54,7 +54,7 @@ def tree_model(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.responses.mechanism import RandomizedResponse
+    from suffice.owner.responses import RandomizedResponse
 
     X, y = labelled(classes, seed)
     half = 1.0 if pipeline is None and seed else 2.0  # an owner of their own has their own range
@@ -72,14 +72,14 @@ def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def rados(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.rados.mechanism import Rados
+    from suffice.owner.rados import Rados
 
     mechanism = Rados(count=8, classes=tuple(range(classes)), pipeline=pipeline)
     return mechanism.release(*labelled(classes, seed), ledger=None, unprotected=True)
 
 
 def moments(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.moments.mechanism import Moments
+    from suffice.owner.moments import Moments
 
     half = 3.0 if pipeline is None and seed else 4.0  # an owner of their own has their own range
     scaled = {"ranges": (-half, half)} if pipeline is None else {"pipeline": pipeline}
@@ -88,7 +88,7 @@ def moments(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.proportions.mechanism import LabelProportions
+    from suffice.owner.proportions import LabelProportions
 
     mechanism = LabelProportions(
         epsilon=1.0 + seed, mechanism="laplace", classes=tuple(range(classes)), pipeline=pipeline
@@ -98,10 +98,9 @@ def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.owner.parties.enrolled import Enrolled
-    from suffice.owner.parties.mechanism import PrivateEnsemble
-    from suffice.owner.parties.tally import VoteTally
+    from suffice.owner.parties.contribution import AuxiliaryRows
+    from suffice.owner.parties.ensemble import PrivateEnsemble
+    from suffice.owner.parties.gathering import Enrolled, VoteTally
 
     X, y = labelled(classes, seed)
     rows = AuxiliaryRows.read(X, pipeline=pipeline)

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.engines.engine import fold
-from suffice.engines.fitting import default_clip, fit_pipeline
-from suffice.engines.summary import PublicSummary
+from suffice.engines.summary import PublicSummary, default_clip, fit_pipeline
 from suffice.errors import ParameterError
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.engines import summary as summary_module
+from suffice.engines.clusters import Computing
 from suffice.engines.engine import fold
-from suffice.engines.opening import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit
-from suffice.owner import public_rows
+from suffice.owner import labelled
 from suffice.tables.sources import open_table
 
 ROWS, SAMPLE = 6000, 100
@@ -60,8 +60,8 @@ def test_rows_that_repeat_cost_another_pass_and_no_bit(
             limits.append(limit)
             super().__init__(schema, declared, limit, **options)
 
-    monkeypatch.setattr(public_rows, "PublicSummary", Counted)
-    summary = public_rows.public_summary(
+    monkeypatch.setattr(labelled, "PublicSummary", Counted)
+    summary = labelled.public_summary(
         open_table(tmp_path / "rows.parquet"), table.column_names, frozenset(), Computing(workers=1)
     )
     assert len({id(limit) for limit in limits}) == passes

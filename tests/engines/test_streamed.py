@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suffice.engines.clusters import Computing
 from suffice.engines.engine import fold
-from suffice.engines.opening import Computing
 from suffice.engines.streamed import OwnersTable, StreamedRows
 from suffice.errors import ForeignRowsError, TableError
 from suffice.learner.operator.tuning import _SpreadCurves
@@ -19,10 +19,10 @@ from suffice.models import rows as rows_module
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem, _ColumnCurves, _EvenPart, _PairCurves
 from suffice.models.rows import MatrixRows
-from suffice.tables import batching, files
-from suffice.tables.pieces import pieces_parts
+from suffice.tables import files, table
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.sources import open_table
+from suffice.tables.table import pieces_parts
 
 COUNTS = (40, 25, 55)
 MEAN, SCALE = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 0.5])
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(files, "_PART_ROWS", 20)
-    monkeypatch.setattr(batching, "BATCH_ROWS", 8)
+    monkeypatch.setattr(table, "BATCH_ROWS", 8)
     monkeypatch.setattr(rows_module, "_SAMPLE_CELLS", 100)
 
 
@@ -164,7 +164,7 @@ def test_a_parquet_file_that_is_written_again_is_noticed(tmp_path):
 def test_passes_travel_to_other_processes_before_and_after_they_have_seen_rows(
     folder, method, function
 ):
-    from suffice.engines.score_sums import ScoreGrams, ScoreSums
+    from suffice.engines.streamed import ScoreGrams, ScoreSums
 
     several = isinstance(function, _PairCurves) or function.loss is None
     theta = np.ones((4, 3) if several else 4)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from builders import clinic_table
 from suffice.engines.engine import fold
-from suffice.engines.fitting import fit_pipeline
-from suffice.engines.summary import PublicSummary, Summary
+from suffice.engines.summary import PublicSummary, Summary, fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.tables.pipeline import Column
 from suffice.tables.sources import open_table

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from builders import clinic_table
 from suffice.engines.engine import fold
-from suffice.engines.fitting import fit_pipeline
-from suffice.engines.summary import PublicSummary
+from suffice.engines.summary import PublicSummary, fit_pipeline
 from suffice.engines.sums import MappedSums, WeightedSums, label_weights, lattice_step
 from suffice.errors import ParameterError, TableError
 from suffice.tables.pipeline import Column, Pipeline

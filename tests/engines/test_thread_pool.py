@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from builders import clinic_table
 from engine_cases import folded, splits
 from suffice.engines import engine as engines
-from suffice.engines.engine import in_one_stream, runs_of
-from suffice.engines.opening import Computing, open_engine
+from suffice.engines.clusters import Computing, open_engine
+from suffice.engines.engine import Threads, in_one_stream, runs_of
 from suffice.engines.summary import PublicSummary, SampleLimit
-from suffice.engines.threads import Threads
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.rados import Rados
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.tables import files
 

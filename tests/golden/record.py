@@ -1,7 +1,7 @@
 """What is kept of a file that the program wrote: readable, small, and enough to notice any byte.
 
-The files are taken apart here by their published layout (docs/decisions/release-file.md), not by the package:
-what it writes must stay what others read.
+The files are taken apart here by their published layout (docs/decisions/release-file.md), not by
+the package: what it writes must stay what others read.
 """
 
 import hashlib

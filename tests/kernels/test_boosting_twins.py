@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import boosting
-from suffice.kernels.boosting import LARGEST_EDGE, MEDIAN, STRONGEST
+from suffice.kernels import rados
+from suffice.kernels.rados import LARGEST_EDGE, MEDIAN, STRONGEST
 
 ORACLES = pytest.mark.parametrize("oracle", [STRONGEST, MEDIAN])
 GENTLE = pytest.mark.parametrize("gentle", [True, False])
@@ -49,7 +49,7 @@ def fast_boost(
     rows, examples, *, oracle=STRONGEST, cap=1.0, least=0.0, scale=1.0, gentle=True, rounds
 ):
     weights, table = np.empty(len(rows)), np.empty((rounds, 6))
-    done = boosting.boost(rows, examples, oracle, cap, least, scale, gentle, weights, table)
+    done = rados.boost(rows, examples, oracle, cap, least, scale, gentle, weights, table)
     return weights, table[:done]
 
 
@@ -95,6 +95,6 @@ def test_an_example_on_the_boundary_is_not_on_the_right_side():
 
 
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file():
-    kernels = [item for item in vars(boosting).values() if isinstance(item, CPUDispatcher)]
+    kernels = [item for item in vars(rados).values() if isinstance(item, CPUDispatcher)]
     assert kernels
-    assert {kernel.__module__ for kernel in kernels} == {boosting.__name__}
+    assert {kernel.__module__ for kernel in kernels} == {rados.__name__}

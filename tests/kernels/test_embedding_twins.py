@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suffice.kernels.embeddings import add_fourier_sums, add_kernel_sums
+from suffice.kernels.maps import add_fourier_sums, add_kernel_sums
 
 
 @pytest.mark.parametrize(("reach", "halvings"), [(1.0, 0), (13.0, 4)])

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 from scipy.linalg import hadamard
 
-from suffice.engines import rados as engine
-from suffice.engines.rados import HadamardSums, SubsetSums
+from suffice.engines import sums as engine
+from suffice.engines.sums import HadamardSums, SubsetSums
 from suffice.errors import ParameterError
 from suffice.kernels import rados as kernel
 

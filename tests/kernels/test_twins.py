@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import digests, local, mapping, maps, margins, moments, response, sums, urn
+from suffice.kernels import digests, local, mapping, maps, moments, response, sums
 from suffice.kernels.mapping import TILE
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
@@ -51,7 +51,7 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "module",
-    [mapping, maps, moments, sums, digests, response, margins, urn, local],
+    [mapping, maps, moments, sums, digests, response, local],
     ids=lambda m: m.__name__,
 )
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
@@ -311,7 +311,7 @@ def mixed_scores(shape: tuple[int, ...]) -> np.ndarray:
 def test_logistic_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows,)), np.random.default_rng(4).random(rows)
     even, slopes = np.logaddexp(scores / 2, -scores / 2), np.tanh(scores / 2) / 2
-    total = margins.logistic_slopes(scores, weights)
+    total = mapping.logistic_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights * slopes, rtol=1e-13, atol=1e-16)
 
@@ -321,6 +321,6 @@ def test_softmax_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows, 4)), np.random.default_rng(4).random(rows)
     even = np.logaddexp.reduce(scores, axis=1)
     shares = np.exp(scores - even[:, None])
-    total = margins.softmax_slopes(scores, weights)
+    total = mapping.softmax_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights[:, None] * shares, rtol=1e-11, atol=1e-16)

@@ -12,21 +12,19 @@ from crafted_files import Container
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.learner import fit as learners
 from suffice.learner.base import LinearModel
-from suffice.learner.fit import Learning, Report, fit, learning_from, model_of, release_of
+from suffice.learner.fit import REPORTS, Learning, Report, fit, learning_from, model_of, release_of
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.rados.radoboost import RadoBoost
-from suffice.learner.rados.ridge import RadoRidge
-from suffice.learner.reports import REPORTS
+from suffice.learner.rado_boosting import RadoBoost
+from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.tally import VoteTally
-from suffice.release.artifact import Release
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 from suffice.release.codec import decode, encode, load, manifest_of
 from suffice.release.kinds import KINDS
+from suffice.release.release import Release
 
 FILES = Path(__file__).parents[1] / "fixtures"
 ROWS = clinic_table(200).drop_columns("sick")

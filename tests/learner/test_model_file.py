@@ -13,7 +13,7 @@ from suffice.errors import ParameterError
 from suffice.learner.fit import fit, model_of, release_of
 from suffice.learner.model_file import LoadedModel, load
 from suffice.release import codec
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 FILES = Path(__file__).parents[1] / "fixtures"
 NEW = clinic_table(50, seed=1)

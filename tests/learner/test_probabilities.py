@@ -10,10 +10,9 @@ from scipy.special import expit
 import suffice as sf
 from suffice.errors import ParameterError
 from suffice.learner.features import WITHOUT_PROBABILITIES
-from suffice.learner.noisy_labels.link import fit_link
+from suffice.learner.noisy_labels import fit_link
 from suffice.learner.scoring import calibration_bins
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
-from suffice.learner.spread.selection import held_out_link
+from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, held_out_link
 
 CHANNEL = np.array([[0.75, 0.25], [0.25, 0.75]])
 

@@ -9,14 +9,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 import suffice as sf
-from suffice.engines.opening import Computing
+from suffice.engines.clusters import Computing
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit as fit_any
-from suffice.learner.noisy_labels.link import fit_link
-from suffice.learner.operator.combining import weigh_release
+from suffice.learner.noisy_labels import fit_link
+from suffice.learner.operator.problem import weigh_release
 from suffice.learner.rows import design_matrix
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 
 ROWS = 400
 
@@ -210,7 +209,7 @@ def test_rows_that_stay_in_files_take_no_weights(rows, tmp_path, monkeypatch):
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame.to_parquet(tmp_path / "rows.parquet")
     release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(frame, y, ledger=None)
-    monkeypatch.setattr("suffice.learner.streaming._MOST_HELD", 1)
+    monkeypatch.setattr("suffice.learner.rows._MOST_HELD", 1)
     with pytest.raises(ParameterError, match="stay in their file"):
         sf.FactoredClassifier().fit_release(
             release, tmp_path / "rows.parquet", sample_weight=weights

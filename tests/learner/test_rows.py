@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from builders import clinic_table
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner.rows import design_matrix, matching_rows
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.artifact import Release
+from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
-from suffice.tables import batching
+from suffice.release.release import Release
+from suffice.tables import table as tables_table
 
 FEATURES = ["age", "dose", "ward"]
 
@@ -71,7 +71,7 @@ def test_columns_may_come_in_any_order_and_without_the_label(owners, single_rele
 def test_the_size_of_batches_does_not_matter(owners, single_release, together, monkeypatch):
     everything = pa.concat_tables(owners)
     in_one_batch, of_all_owners = match(single_release, owners[0]), match(together, everything)
-    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 7)
     np.testing.assert_array_equal(match(single_release, owners[0]), in_one_batch)
     np.testing.assert_array_equal(match(together, everything), of_all_owners)
 
@@ -115,7 +115,7 @@ def test_too_many_rows_are_refused(owners, single_release, extra):
 def test_too_many_rows_are_counted_whatever_the_batches(
     owners, single_release, batch_rows, monkeypatch
 ):
-    monkeypatch.setattr(batching, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", batch_rows)
     with pytest.raises(ForeignRowsError, match="belongs to 60 rows, but there are 95"):
         match(single_release, pa.concat_tables(owners[:2]))
 

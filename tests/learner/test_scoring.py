@@ -6,7 +6,7 @@ from sklearn import metrics
 
 from suffice import FactoredClassifier
 from suffice.learner.scoring import Predictions, calibration_bins, predictions_of
-from suffice.pages.score_plot import draw_scores
+from suffice.pages.plots import draw_scores
 
 
 def random_predictions(rng, classes: int, rows: int = 300) -> Predictions:

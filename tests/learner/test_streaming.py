@@ -8,21 +8,21 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.engines.opening import Computing
+from suffice.engines.clusters import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.learner import streaming
+from suffice.learner import rows as learner_rows
 from suffice.learner.fit import fit
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.models import rows as rows_module
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.tally import VoteTally
-from suffice.release.artifact import Release
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 from suffice.release.merge import merge
-from suffice.tables import batching, files
+from suffice.release.release import Release
+from suffice.tables import files
+from suffice.tables import table as tables_table
 from suffice.tables.sources import concatenated, open_table
 
 ROWS = 900
@@ -53,8 +53,8 @@ def streams(monkeypatch):
     """Return a switch: rows stay in files from now on, in small parts; samples are small too."""
     monkeypatch.setattr(rows_module, "_SAMPLE_CELLS", 1500)
     monkeypatch.setattr(files, "_PART_ROWS", 130)
-    monkeypatch.setattr(batching, "BATCH_ROWS", 64)
-    return lambda: monkeypatch.setattr(streaming, "_MOST_HELD", 0)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 64)
+    return lambda: monkeypatch.setattr(learner_rows, "_MOST_HELD", 0)
 
 
 def releases_of(classes: int, kind: str, epsilon: float) -> list[Release]:
@@ -132,15 +132,15 @@ def test_rows_stay_in_files_beyond_the_limit_and_tables_in_memory_are_held(
 ):
     (release,) = releases_of(2, "one", 1.0)
     exactly = ROWS * len(release.pipeline.outputs) * 8
-    monkeypatch.setattr(streaming, "_MOST_HELD", exactly - size)
+    monkeypatch.setattr(learner_rows, "_MOST_HELD", exactly - size)
     files_, frame = folder / "2.parquet", table_of(2)
     for data, stays in ((files_, size == 1), (frame, False), (frame.to_pandas(), False)):
-        (rows,) = streaming.public_rows(data, [release], Computing())
+        (rows,) = learner_rows.public_rows(data, [release], Computing())
         assert isinstance(rows, StreamedRows) == stays
         assert rows.shape == (ROWS, 5)
     both = concatenated([open_table(files_), open_table(frame)])
     with pytest.raises(ForeignRowsError, match="there are 1800"):
-        streaming.public_rows(both, [release], Computing())
+        learner_rows.public_rows(both, [release], Computing())
 
 
 def test_an_engine_that_is_elsewhere_gets_every_table(folder):

@@ -5,12 +5,11 @@ import pytest
 from sklearn import config_context
 
 from builders import clinic_table
-from suffice.learner.base import MissingFigureError
+from suffice.learner.base import MissingFigureError, html_summary, summary_lines
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.views import html_summary, summary_lines
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 
 TABLE = clinic_table(200)
 EVIL = "<script>alert(1)</script>"

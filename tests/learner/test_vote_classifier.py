@@ -9,10 +9,9 @@ from sklearn.tree import DecisionTreeClassifier
 from builders import make_release
 from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.votes import VoteClassifier
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 
 CLASSES = ("lie", "sit", "walk")
 PARTIES = 400

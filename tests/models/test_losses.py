@@ -8,8 +8,8 @@ from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.models.losses import LOSSES, from_even, from_function, loss_named, rho_loss
 from suffice.models.problem import FactoredProblem
-from suffice.models.proper import from_generator
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
+from suffice.papers.proper_losses import from_generator
 
 PLAIN = {
     "logistic": lambda z: np.logaddexp(0, -z),

@@ -5,8 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.models.losses import LOSSES
-from suffice.models.penalties import PENALTIES, Penalty, penalty_named
+from suffice.models.losses import LOSSES, PENALTIES, Penalty, penalty_named
 from suffice.models.problem import FactoredProblem
 
 _rng = np.random.default_rng(5)

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.models.problem import FactoredProblem
-from suffice.models.threads import one_blas_thread
+from suffice.models.rows import one_blas_thread
 
 
 def threads() -> set[int]:

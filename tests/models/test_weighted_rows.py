@@ -6,8 +6,7 @@ import pytest
 from suffice.errors import OptimisationError, ParameterError
 from suffice.models import problem as problem_module
 from suffice.models import rows as module
-from suffice.models.losses import LOSSES
-from suffice.models.penalties import PENALTIES
+from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import MatrixRows, as_weighted, sample_stride
 

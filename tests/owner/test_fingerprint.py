@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
+from suffice.owner.labelled import CellFingerprint, LabelFingerprint
 
 
 def cells(batch: pa.RecordBatch, cuts: tuple[int, ...] = ()) -> CellFingerprint:

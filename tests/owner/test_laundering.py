@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 from suffice.errors import PrivacyError, UnprotectedError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.policy import Policy
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.overlap import SharedRowsWarning, shared_rows
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.publish import Payment, PrivateIdentity, publish
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.parties.contribution import AuxiliaryRows, PartyContribution
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.policy import Policy
+from suffice.owner.proportions import LabelProportions
+from suffice.owner.rados import Rados
+from suffice.owner.scaling import SharedRowsWarning, shared_rows
 from suffice.privacy.guarantee import Budget, Protection
-from suffice.release.artifact import Release
+from suffice.protocol.grant import grant, propose
+from suffice.protocol.messages import Granted, Refused
 from suffice.release.codec import encode, load
 from suffice.release.merge import merge
+from suffice.release.release import Release
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.provenance import (
+from suffice.tables.sources import open_table
+from suffice.tables.terms import (
     DECLARED,
     PRIVATE_ROWS,
     UNKNOWN,
@@ -35,9 +37,6 @@ from suffice.tables.provenance import (
     Provenance,
     public_rows,
 )
-from suffice.tables.sources import open_table
-from suffice.transport.messages import Granted, Refused
-from suffice.transport.protocol import grant, propose
 
 FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "count": 8}

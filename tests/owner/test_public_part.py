@@ -14,9 +14,10 @@ import pytest
 
 from suffice.engines.engine import fold
 from suffice.errors import TableError
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.source import PublicSource, unlabelled_batches
-from suffice.tables import batching, sources
+from suffice.tables import sources
+from suffice.tables import table as tables_table
 
 MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")
 
@@ -78,7 +79,7 @@ def test_public_numbers_are_a_function_of_the_set_of_rows(table, map_spec, tmp_p
     pipeline = fitted(tmp_path / "first.parquet", map_spec).pipeline
     cases = (("csv", 1_000, 1), ("parquet", 10**6, 50), ("feather", 1_999, 7), ("csv", 10**6, 2))
     for k, (kind, batch_rows, parts) in enumerate(cases):
-        monkeypatch.setattr(batching, "BATCH_ROWS", batch_rows)
+        monkeypatch.setattr(tables_table, "BATCH_ROWS", batch_rows)
         path = tmp_path / (f"{k}.{kind}" if parts == 1 else f"folder{k}")
         write(labelled.take(rng.permutation(labelled.num_rows)), path, kind, parts, rng)
         assert public_numbers(path, map_spec=map_spec) == expected, (kind, batch_rows, parts)
@@ -170,8 +171,8 @@ def test_a_class_may_be_called_as_missing_values_often_are(tmp_path):
 @pytest.mark.parametrize("cell", ["1", "0.5", "1e0"])
 @pytest.mark.parametrize("options", [{"ranges": (0, 1)}, {"standardize": "none", "bound": 1.0}])
 def test_no_type_is_read_off_a_private_record(tmp_path, cell, options):
-    from suffice.owner.rados.mechanism import Rados
-    from suffice.owner.responses.mechanism import RandomizedResponse
+    from suffice.owner.rados import Rados
+    from suffice.owner.responses import RandomizedResponse
 
     path = tmp_path / "t.csv"
     path.write_text("x,label\n" + "1,0\n0,1\n" * 32_800 + f"{cell},0\n")

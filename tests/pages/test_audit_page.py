@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 from matplotlib.figure import Figure
 
-from suffice.pages.audit import _draw_scores, audit_page
+from suffice.pages.report import _draw_scores, audit_page
 
 
 def finding(name: str, bound: float, *, broken: bool) -> SimpleNamespace:

@@ -11,12 +11,12 @@ from scipy import stats
 from suffice import participant
 from suffice.errors import CorruptFileError, ReleaseError
 from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.owner.responses.channels import Lattice
-from suffice.owner.responses.survey import collect, new_survey
+from suffice.owner.responses import Lattice
+from suffice.owner.survey import collect, new_survey
 from suffice.participant import Number, respond
-from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
-from suffice.release.spread import Added
+from suffice.release.columns import Added
+from suffice.release.release import Release
 
 CASES = [(0, 120, 900.0), (-1, 1, 16.0), (-3, 17, 1.7), (0, 1, 4e9), (5, 6, 1e-6)]
 

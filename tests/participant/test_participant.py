@@ -26,7 +26,7 @@ from scipy import stats
 
 import seeds
 from suffice import participant
-from suffice.owner.responses.channels import Lattice
+from suffice.owner.responses import Lattice
 from suffice.participant import (
     Choice,
     Memory,
@@ -41,7 +41,7 @@ from suffice.participant import (
 from suffice.privacy.calibrate import _exact_delta
 from suffice.privacy.events import Gaussian
 from suffice.privacy.response import Response
-from suffice.release.spread import Added
+from suffice.release.columns import Added
 
 ALARM = 1e-6
 ANY = [[0.8, 0.1, 0.1], [0.1, 0.7, 0.3], [0.1, 0.2, 0.6]]

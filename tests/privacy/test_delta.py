@@ -8,16 +8,14 @@ import pytest
 from suffice import participant
 from suffice.errors import BudgetError, ParameterError, UnprotectedError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.policy import Policy, Terms
-from suffice.owner.operator.mechanism import MeanOperator, plan_mean_operator
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.plan import plan_parties
-from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.proportions.plan import plan_proportions, plan_skew
-from suffice.owner.publish import Payment, PrivateIdentity, publish
-from suffice.owner.rados.mechanism import Rados
-from suffice.owner.responses.mechanism import RandomizedResponse
-from suffice.owner.responses.survey import new_survey
+from suffice.owner.mean_operator import MeanOperator, plan_mean_operator
+from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties
+from suffice.owner.policy import Policy, Terms
+from suffice.owner.proportions import LabelProportions, plan_proportions, plan_skew
+from suffice.owner.rados import Rados
+from suffice.owner.responses import RandomizedResponse
+from suffice.owner.survey import new_survey
 from suffice.privacy import calibrate
 from suffice.privacy.events import Approximate
 from suffice.privacy.guarantee import Budget, Guarantee, Protection

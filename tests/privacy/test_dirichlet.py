@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import betaln, gammaln
 
 from suffice.errors import ParameterError
-from suffice.kernels import urn as kernel
+from suffice.kernels import response as kernel
 from suffice.privacy.dirichlet import (
     bounded_sigma,
     chebyshev_delta,
@@ -21,7 +21,7 @@ from suffice.privacy.dirichlet import (
     pair_delta,
     tail_delta,
 )
-from suffice.privacy.urn import draw_balls, enough_balls
+from suffice.privacy.response import draw_balls, enough_balls
 
 PAIRS = [
     (50, 50, 0.8, 0.05),

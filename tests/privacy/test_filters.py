@@ -273,7 +273,7 @@ def test_nothing_is_spent_before_the_first_charge_and_all_by_an_unbounded_one():
 
 def test_the_page_states_how_many_events_fit():
     """Every count of ours, and that one more is refused; the other column is the bench's."""
-    spec = importlib.util.spec_from_file_location("filters", ROOT / "bench" / "filters.py")
+    spec = importlib.util.spec_from_file_location("filters", ROOT / "lab" / "bench" / "filters.py")
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
     page = (ROOT / "docs" / "ledger.md").read_text()

@@ -6,7 +6,7 @@ an integer times a public factor: every output of one neighbour is a possible ou
 
 import numpy as np
 
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 
 
 def off_lattice(values: np.ndarray, unit: float) -> float:

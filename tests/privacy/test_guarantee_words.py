@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import UnitError
-from suffice.privacy import calibrate, events, guarantee, odds, words
+from suffice.privacy import calibrate, events, guarantee, words
 from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 
@@ -265,22 +265,22 @@ def test_rounding_up_never_flatters(value, digits):
     ],
 )
 def test_beliefs_are_bayes_rule_rounded_up(epsilon, after):
-    assert [row[1] for row in odds.belief_rows(epsilon)] == after
+    assert [row[1] for row in words.belief_rows(epsilon)] == after
 
 
 @given(st.floats(1e-6, 20))
 def test_a_belief_is_never_shown_too_small(epsilon):
-    for before, (_, explanation) in zip(odds.BEFORE, odds.belief_rows(epsilon), strict=True):
-        exact = odds.belief_after(before, epsilon)
+    for before, (_, explanation) in zip(words.BEFORE, words.belief_rows(epsilon), strict=True):
+        exact = words.belief_after(before, epsilon)
         assert exact * (1 - 1e-11) <= float(explanation.rstrip(" %")) / 100 < min(1, exact + 0.0011)
 
 
 def test_binary_answers_reach_the_limit_of_the_table():
     """Randomised response with keep e^epsilon / (1 + e^epsilon) moves beliefs as far as is said."""
-    for epsilon, before in itertools.product((0.1, 1.0, 3.0), odds.BEFORE):
+    for epsilon, before in itertools.product((0.1, 1.0, 3.0), words.BEFORE):
         keep = 1 / (1 + math.exp(-epsilon))
         after = before * keep / (before * keep + (1 - before) * (1 - keep))
-        assert after == pytest.approx(odds.belief_after(before, epsilon), rel=1e-12)
+        assert after == pytest.approx(words.belief_after(before, epsilon), rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
@@ -297,7 +297,7 @@ def test_what_delta_adds_holds_for_gaussian_noise(delta, multiplier):
     factor = math.exp(example.epsilon)
     assert exceeds(factor) > delta
     assert exceeds(2 * factor) <= 2 * delta
-    notes = " ".join(odds.explain(example).notes)
+    notes = " ".join(words.explain(example).notes)
     if example.epsilon <= 10:
         chance, printed = re.search(f"at most {NUMBER}, .* factor of {NUMBER}", notes).groups()
         assert just_above(chance, 2 * delta)
@@ -317,7 +317,7 @@ def test_delta_is_not_the_chance_to_exceed_epsilon():
 def test_only_differential_privacy_has_a_table(unit, columns, kind):
     for epsilon, delta in POINTS:
         example = stated(unit, columns, kind, epsilon, delta)
-        explanation = odds.explain(example)
+        explanation = words.explain(example)
         assert bool(explanation.rows) == example.protected
         assert all(len(note.split()) <= LONGEST for note in explanation.notes)
         assert not any(phrase in note for note in explanation.notes for phrase in FORBIDDEN)
@@ -325,13 +325,13 @@ def test_only_differential_privacy_has_a_table(unit, columns, kind):
 
 
 def test_a_table_without_delta_says_so():
-    assert "Delta is 0" in " ".join(odds.explain(Guarantee(Unit.LABEL, Pure(1.0))).notes)
-    notes = " ".join(odds.explain(Guarantee(Unit.LABEL, Gaussian(4.0), 1e-6)).notes)
+    assert "Delta is 0" in " ".join(words.explain(Guarantee(Unit.LABEL, Pure(1.0))).notes)
+    notes = " ".join(words.explain(Guarantee(Unit.LABEL, Gaussian(4.0), 1e-6)).notes)
     assert "only where delta is 0" in notes
     assert "a larger delta" in notes
 
 
-@pytest.mark.parametrize("module", [events, guarantee, words, odds])
+@pytest.mark.parametrize("module", [events, guarantee, words])
 def test_examples_are_right(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from suffice.engines.moments import LONGEST_CODE, MomentSums, RowCodes, inner_length
+from suffice.engines.sums import LONGEST_CODE, MomentSums, RowCodes, inner_length
 from suffice.errors import ParameterError
 from suffice.privacy.moments import BlockWeights, default_weights, free_proportions_weight
 from suffice.tables.pipeline import Column, Pipeline
@@ -125,7 +125,7 @@ def test_no_two_rows_on_the_lattice_pass_the_bound(width, classes, data):
 
 
 def test_a_row_of_codes_that_is_too_long_is_shortened_silently():
-    from suffice.kernels.unit_rows import code_columns
+    from suffice.kernels.sums import code_columns
 
     width = 400
     columns = np.full((width, 1), 1.0)

@@ -10,7 +10,7 @@ import rfc8785
 import safetensors.numpy
 
 from suffice.errors import CorruptFileError, StorageError, UnsupportedFileError
-from suffice.release import codec, container
+from suffice.release import codec, file
 from suffice.release.codec import decode, encode, load
 
 HEAD = 32
@@ -251,9 +251,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path, release):
 
 def test_a_manifest_is_not_longer_than_people_read(data, monkeypatch):
     length = struct.unpack_from("<Q", data, 8)[0]
-    monkeypatch.setattr(container, "_MOST_MANIFEST", length)
+    monkeypatch.setattr(file, "_MOST_MANIFEST", length)
     decode(data)
-    monkeypatch.setattr(container, "_MOST_MANIFEST", length - 1)
+    monkeypatch.setattr(file, "_MOST_MANIFEST", length - 1)
     with pytest.raises(CorruptFileError, match="impossible length"):
         decode(data)
 
@@ -285,12 +285,12 @@ def test_a_file_ends_where_it_says(data):
 )
 def test_an_array_is_empty_only_where_a_release_may_lack_it(name, shape, good):
     """A shape of a few bytes could name axes of any length where one of them is zero."""
-    payload = container.payload_of({name: np.zeros(shape)})
+    payload = file.payload_of({name: np.zeros(shape)})
     if good:
-        assert container.arrays_of(payload)[name].shape == shape
+        assert file.arrays_of(payload)[name].shape == shape
         return
     with pytest.raises(CorruptFileError, match="must not be empty"):
-        container.arrays_of(payload)
+        file.arrays_of(payload)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_an_array_is_empty_only_where_a_release_may_lack_it(name, shape, good):
 def test_a_shape_is_one_or_two_lengths_of_the_bytes_that_are_there(shape, ends):
     header = json.dumps({"x": {"dtype": "F64", "shape": shape, "data_offsets": ends}}).encode()
     with pytest.raises(CorruptFileError, match="shape does not fit its bytes"):
-        container.arrays_of(len(header).to_bytes(8, "little") + header + bytes(8))
+        file.arrays_of(len(header).to_bytes(8, "little") + header + bytes(8))
 
 
 def test_a_payload_holds_arrays_of_known_types_alone():
@@ -319,7 +319,7 @@ def test_a_payload_holds_arrays_of_known_types_alone():
     ):
         text = json.dumps(header).encode()
         with pytest.raises(CorruptFileError, match="type that no kind has"):
-            container.arrays_of(len(text).to_bytes(8, "little") + text + bytes(8))
+            file.arrays_of(len(text).to_bytes(8, "little") + text + bytes(8))
 
 
 @pytest.mark.parametrize(("parts", "guarantees"), [(1, 2049), (2, 1025), (2049, 1)])

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.release.artifact import RowSet
-from suffice.release.labelled_rows import LabelledRows
+from suffice.release.release import LabelledRows, RowSet
 
 HASH = "sha256:" + "0" * 64
 

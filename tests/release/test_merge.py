@@ -8,10 +8,10 @@ import pytest
 from builders import make_release, rado_release
 from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
-from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, UNKNOWN, public_rows
+from suffice.release.release import Covariance
+from suffice.tables.terms import DECLARED, PRIVATE_ROWS, UNKNOWN, public_rows
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(3000, 3))

@@ -8,12 +8,12 @@ import pytest
 
 import crafted_files
 from suffice.errors import CorruptFileError, SufficeError
-from suffice.learner.moments.classifier import MomentClassifier
-from suffice.owner.moments.mechanism import Moments
+from suffice.learner.moments import MomentClassifier
+from suffice.owner.moments import Moments
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Unit
 from suffice.release.codec import decode, encode
-from suffice.release.moments import merge_weights_of_moments
+from suffice.release.kinds import merge_weights_of_moments
 
 
 @pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])

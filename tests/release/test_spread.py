@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.learner.spread.posterior import coordinates
-from suffice.release.spread import Added, Flips, SpreadColumn, declared_pipeline, discrete_sizes
+from suffice.learner.spread.likelihood import coordinates
+from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.strict_json import canonical, parse_canonical
 
 ANY = ((0.8, 0.1, 0.1), (0.1, 0.7, 0.3), (0.1, 0.2, 0.6))

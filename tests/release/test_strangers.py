@@ -16,10 +16,10 @@ import crafted_files
 from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
 from suffice.privacy.events import Approximate, Gaussian, Pure
 from suffice.privacy.guarantee import Guarantee, Unit
-from suffice.release.cell_claims import Cells
+from suffice.release.claims import Cells
 from suffice.release.codec import encode, load
-from suffice.release.files import read_bounded
-from suffice.release.spread import Added, SpreadColumn
+from suffice.release.columns import Added, SpreadColumn
+from suffice.release.file import read_bounded
 
 FIXTURES = crafted_files.FOLDER
 
@@ -67,7 +67,7 @@ def test_an_empty_array_is_refused_by_its_name_and_a_lie_about_bytes_too():
 def test_records_without_features_may_lack_columns():
     import pyarrow as pa
 
-    from suffice.owner.responses.mechanism import RandomizedResponse
+    from suffice.owner.responses import RandomizedResponse
     from suffice.release.codec import encode
 
     poll = RandomizedResponse(label_flip=0.2).release(
@@ -97,7 +97,7 @@ class TestReading:
         path.write_bytes(b"x" * 1000)
         script = (
             "import resource, sys; from pathlib import Path;"
-            "from suffice.release.files import read_bounded;"
+            "from suffice.release.file import read_bounded;"
             "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32));"
             "print(len(read_bounded(Path(sys.argv[1]), 2**33)))"
         )
@@ -185,15 +185,13 @@ class TestCosts:
             Guarantee.from_json(stated, effort)
 
     def test_the_cells_of_a_record_are_joined_once_for_all_guarantees(self, monkeypatch):
-        from suffice.release import cell_claims
+        from suffice.release import claims
 
         crafted = crafted_files._from("responses.suffice")
         stated = crafted.manifest["parts"][0]["guarantees"]
         stated += [stated[2]] * 50
         joined = []
-        monkeypatch.setattr(
-            cell_claims.np, "cumsum", lambda a: joined.append(1) or np.add.accumulate(a)
-        )
+        monkeypatch.setattr(claims.np, "cumsum", lambda a: joined.append(1) or np.add.accumulate(a))
         load(crafted.sealed())
         assert len(joined) == 2
 
@@ -207,7 +205,7 @@ class TestCosts:
     def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
         import tracemalloc
 
-        from suffice.release.words import noise_words
+        from suffice.release.kinds import noise_words
 
         release = load(crafted_files.wide_identity(20_000).sealed())
         tracemalloc.start()
@@ -217,7 +215,7 @@ class TestCosts:
         assert peak < 20_000 * 100
 
     def test_noise_of_every_form_is_described_as_its_diagonal_says(self):
-        from suffice.release.covariance import Covariance
+        from suffice.release.release import Covariance
 
         rng = np.random.default_rng(0)
         for noise in (
@@ -384,7 +382,7 @@ class TestNumbers:
                 load(crafted.sealed())
 
     def test_the_least_noise_of_a_large_epsilon_passes(self):
-        from suffice.owner.operator.mechanism import MeanOperator
+        from suffice.owner.mean_operator import MeanOperator
 
         rows = np.random.default_rng(0).normal(size=(40, 3))
         for mechanism in ("laplace", "knorm"):
@@ -419,7 +417,7 @@ class TestWords:
 
     def test_hashes_have_64_lowercase_digits(self):
         from suffice.owner.parties.contribution import PartyContribution
-        from suffice.transport.messages import Proposal
+        from suffice.protocol.messages import Proposal
 
         for digits in ("\x1b" * 64, "A" * 64, "g" * 64, "a" * 63, "a" * 64 + "\n"):
             crafted = crafted_files._from("laplace.suffice")
@@ -445,7 +443,7 @@ class TestWords:
             PartyContribution.load(encode_part(replace(part, party=party)))
 
     def test_names_from_files_are_shown_in_quotes(self):
-        from suffice.owner.parties.enrolled import UNKNOWN, Rejection
+        from suffice.owner.parties.gathering import UNKNOWN, Rejection
 
         assert str(Rejection("All counted", "a.part", "late")) == '"All counted" (a.part): late'
         assert str(Rejection(UNKNOWN, "", "late")) == "unknown party: late"

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.errors import TableError
-from suffice.study.data_sets import numbers, split
+from suffice.papers.reproduction import numbers, split
 
 
 def test_a_split_keeps_the_origins_test_rows_and_whole_subjects(data_folder):

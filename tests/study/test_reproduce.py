@@ -8,8 +8,7 @@ import pytest
 
 from suffice.cli.main import run
 from suffice.errors import ParameterError, StorageError
-from suffice.study.data_sets import SETS
-from suffice.study.reproduce import (
+from suffice.papers.reproduce import (
     REPRODUCTIONS,
     document,
     left_out,
@@ -17,7 +16,7 @@ from suffice.study.reproduce import (
     reproduce,
     write_report,
 )
-from suffice.study.reproduction import Result, Setting
+from suffice.papers.reproduction import SETS, Result, Setting
 
 OTHERS = {
     "kddcup99": "kddcup99_10pct.parquet",
@@ -85,7 +84,9 @@ def test_what_does_not_repeat_does_not_ask_how_often(name):
 
 
 def test_where_the_page_goes_is_checked_before_anything_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("suffice.study.reproduce.reproduce", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr(
+        "suffice.papers.reproduce.reproduce", lambda *_, **__: pytest.fail("it ran")
+    )
     for output, says in (
         ("r.json", "Choose a name that ends in .html"),
         ("no/r.html", "Make the folder"),

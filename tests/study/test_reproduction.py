@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from suffice.study.reproduction import Comparison, Result, Setting
+from suffice.papers.reproduction import Comparison, Result, Setting
 
 
 def test_comparisons_show_both_numbers_and_their_difference():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suffice.tables.batching import equal_batches, narrow_batches, read_ahead
+from suffice.tables.table import equal_batches, narrow_batches, read_ahead
 
 
 def batches(sizes):

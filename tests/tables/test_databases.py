@@ -114,9 +114,9 @@ def test_exact_statistics_are_those_of_a_file(url, tmp_path):
 
 @each
 def test_batches_have_one_size_and_only_what_was_asked_for(url, monkeypatch):
-    from suffice.tables import batching
+    from suffice.tables import table as tables_table
 
-    monkeypatch.setattr(batching, "BATCH_ROWS", 700)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 700)
     store(people(), url)
     table = open_table(sf.Query(url, "select * from t", ["id"]), text=["label"])
     batches = list(table.batches(["ward", "x"]))

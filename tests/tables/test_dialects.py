@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables import csv_files
-from suffice.tables.cell_types import looks_like_numbers, types_of_cells
+from suffice.tables import csv
+from suffice.tables.csv import Dialect, looks_like_numbers, read_header, types_of_cells
 from suffice.tables.databases import Query
-from suffice.tables.dialects import Dialect, read_header
 from suffice.tables.files import TableFile
-from suffice.tables.order import is_ordered, order_columns
 from suffice.tables.sources import Picked, Without, column_names, open_declared, open_table
+from suffice.tables.table import is_ordered, order_columns
 
 
 def header(folder, line, name="t.csv", encoding="utf-8", **given_words):
@@ -158,7 +157,7 @@ def test_a_private_column_that_nobody_declared_decides_nothing(tmp_path, cell):
 @pytest.mark.parametrize("length", range(1, 6))
 def test_no_label_cuts_a_line_end_in_a_public_cell(tmp_path, monkeypatch, length):
     """Arrow loses a CR where a block ends within CR LF, and labels move the ends of blocks."""
-    monkeypatch.setattr(csv_files, "BLOCKS", (32, 1 << 20))
+    monkeypatch.setattr(csv, "BLOCKS", (32, 1 << 20))
     path = tmp_path / "t.csv"
     rows = [f'{k % 3},"p\r\nq",{"x" * length}\r\n' for k in range(60)]
     path.write_bytes(("a,ward,label\r\n" + "".join(rows)).encode())

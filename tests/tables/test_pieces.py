@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suffice.tables import batching, files
-from suffice.tables.pieces import pieces_parts
+from suffice.tables import files
+from suffice.tables import table as tables_table
 from suffice.tables.sources import open_table
+from suffice.tables.table import pieces_parts
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_every_wanted_row_comes_once_with_its_owner_and_its_values(folder, data)
     rows = np.flatnonzero(inside)
     values = 3.0 * rows if data.draw(st.booleans()) else None
     name = data.draw(st.sampled_from(["rows.parquet", "rows.csv"]))
-    sizes = {files: ("_PART_ROWS", 9), batching: ("BATCH_ROWS", data.draw(st.integers(1, 20)))}
+    sizes = {files: ("_PART_ROWS", 9), tables_table: ("BATCH_ROWS", data.draw(st.integers(1, 20)))}
     with pytest.MonkeyPatch.context() as patch:
         for module, change in sizes.items():
             patch.setattr(module, *change)

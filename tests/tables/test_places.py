@@ -9,8 +9,8 @@ import pytest
 
 from builders import clinic_table
 from suffice.errors import StorageError, TableError
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.tables.places import Place, place_of
+from suffice.owner.mean_operator import MeanOperator
+from suffice.tables.files import Place, place_of
 from suffice.tables.sources import column_names, open_table
 
 fsspec = pytest.importorskip("fsspec")

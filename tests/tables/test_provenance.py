@@ -7,7 +7,7 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.tables.pipeline import Column, Pipeline
-from suffice.tables.provenance import (
+from suffice.tables.terms import (
     DECLARED,
     PRIVATE_ROWS,
     UNKNOWN,

@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 from builders import clinic_table
 from suffice.errors import TableError
-from suffice.tables import batching
+from suffice.tables import table as tables_table
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
 
@@ -65,7 +65,7 @@ def test_neither_the_order_of_rows_nor_their_batches_matter(order, cuts):
 
 def test_the_size_of_batches_does_not_matter(monkeypatch):
     expected = hash_of(clinic_table(100))
-    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 7)
     assert hash_of(clinic_table(100)) == expected
 
 

@@ -12,7 +12,7 @@ from pyarrow import csv, feather, parquet
 
 from builders import clinic_table
 from suffice.errors import StorageError, TableError
-from suffice.tables import batching
+from suffice.tables import table as tables_table
 from suffice.tables.columns import category_codes
 from suffice.tables.files import TableFile
 from suffice.tables.sources import concatenated, open_table
@@ -94,7 +94,7 @@ def test_a_table_can_be_read_again_and_in_other_columns(source, tmp_path):
 
 @every_source
 def test_no_batch_is_larger_than_batch_rows(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 7)
     table = plain_table()
     data = open_table(SOURCES[source](tmp_path, table))
     sizes = [batch.num_rows for batch in data.batches(NAMES)]
@@ -114,7 +114,7 @@ def test_the_categories_of_every_source_can_be_coded(source, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.uint16, bool])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_has_columns_x0_x1_of_its_own_type(dtype, order, monkeypatch):
-    monkeypatch.setattr(batching, "BATCH_ROWS", 3)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 3)
     rows = np.array(np.arange(20).reshape(10, 2) % 5, dtype=dtype, order=order)
     table = open_table(rows)
     assert table.schema == pa.schema([(f"x{j}", pa.from_numpy_dtype(dtype)) for j in (0, 1)])

@@ -13,12 +13,12 @@ from suffice.errors import (
     UnsupportedFileError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.verification import LostEntriesError
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.export import Export, sign_export
 from suffice.release.signing import generate_keys
 from suffice.strict_json import canonical
-from suffice.transport.export import Export, sign_export
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.owner.parties.contribution import PartyContribution
+from suffice.protocol.flower import answer, release_of
 from suffice.release.codec import load
-from suffice.transport.flower.client import answer
-from suffice.transport.flower.server import release_of
 
 APP = Path(__file__).parents[2] / "examples" / "flower"
 

@@ -14,10 +14,9 @@ from suffice.errors import (
     StorageError,
     UnsupportedFileError,
 )
-from suffice.owner.ledger.policy import Terms
-from suffice.release.artifact import RowSet
-from suffice.transport import messages
-from suffice.transport.messages import (
+from suffice.owner.policy import Terms
+from suffice.protocol import messages
+from suffice.protocol.messages import (
     MOST_BYTES,
     Answer,
     Countered,
@@ -27,6 +26,7 @@ from suffice.transport.messages import (
     Refused,
     digest_of,
 )
+from suffice.release.release import RowSet
 
 ROWS = RowSet(100, digest_of(b"rows"))
 PROPOSAL = Proposal("mean-operator", Terms(1.0, 1e-6), ROWS, ("age", "dose"), purpose="a study")

@@ -1,5 +1,5 @@
 """A party: answers with its contribution."""
 
-from suffice.transport.flower.client import client_app
+from suffice.protocol.flower import client_app
 
 app = client_app()

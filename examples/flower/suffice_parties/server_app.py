@@ -1,5 +1,5 @@
 """The aggregator: asks every node once and releases one private statistic."""
 
-from suffice.transport.flower.server import server_app
+from suffice.protocol.flower import server_app
 
 app = server_app()

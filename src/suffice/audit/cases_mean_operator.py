@@ -12,11 +12,15 @@ from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, re
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.engines.engine import fold
-from suffice.owner.operator.exact import ExactSums
-from suffice.owner.operator.forecast import PublicMoments
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.pairing import ShrunkSignal, paired_transform
-from suffice.owner.operator.shaping import Shape, whitening
+from suffice.owner.mean_operator import (
+    ExactSums,
+    MeanOperator,
+    PublicMoments,
+    Shape,
+    ShrunkSignal,
+    paired_transform,
+    whitening,
+)
 from suffice.owner.source import Source, labelled_batches
 from suffice.privacy.noise import LaplaceNoise, Noise, calibrated_noise
 from suffice.privacy.response import Response

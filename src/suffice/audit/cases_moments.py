@@ -15,10 +15,8 @@ import pyarrow as pa
 from suffice.audit.case import SOME, Case, claim, repeated
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair
-from suffice.engines.moments import MomentTotals
-from suffice.owner.moments.mechanism import Moments
-from suffice.owner.moments.noise import BlockNoise, MomentNoise, moments_noise
-from suffice.owner.moments.procedures import NoisyMoments
+from suffice.engines.sums import MomentTotals
+from suffice.owner.moments import BlockNoise, MomentNoise, Moments, NoisyMoments, moments_noise
 from suffice.owner.source import LabelledBatch, Source
 from suffice.privacy.moments import BlockWeights
 

@@ -12,14 +12,11 @@ import numpy as np
 from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, neighbouring_pairs
-from suffice.audit.whole import outputs_of
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.class_sums import ClassSums
-from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.audit.shown import outputs_of
+from suffice.owner.parties.contribution import AuxiliaryRows, ClassSums, PartyContribution
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 from suffice.owner.parties.procedures import PartyProcedure
-from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
 
 __all__ = ["at", "cases"]

@@ -12,14 +12,17 @@ from suffice.audit.case import CHEAP, FEW, SOME, Case, claim
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.errors import ParameterError
-from suffice.owner.proportions.bags import assign_bags
-from suffice.owner.proportions.choosing import count_noise
-from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
-from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.proportions.noise import AdditiveCounts, BagSizes
-from suffice.owner.proportions.plan import skew_epsilon
+from suffice.owner.count_noise import (
+    AdditiveCounts,
+    BagSizes,
+    BoundedCounts,
+    PriorCounts,
+    ScaledCounts,
+    count_noise,
+)
+from suffice.owner.proportions import LabelProportions, assign_bags, skew_epsilon
 from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
-from suffice.privacy.urn import enough_balls
+from suffice.privacy.response import enough_balls
 
 __all__ = ["at", "cases"]
 

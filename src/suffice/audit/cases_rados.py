@@ -17,12 +17,10 @@ from scipy.stats import binom
 from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair, Space, neighbouring_pairs
-from suffice.owner.rados.guarantees import label_sensitivity
-from suffice.owner.rados.mechanism import Rados
-from suffice.owner.rados.procedures import RadoProcedure, label_noise, procedure_for
-from suffice.owner.rados.signs import ChosenSubsets
+from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, procedure_for
+from suffice.owner.scaling import label_sensitivity
 from suffice.privacy.binomial import truncation
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance
 
 __all__ = ["cases"]
 

@@ -16,15 +16,13 @@ import pyarrow.parquet as pq
 from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
-from suffice.audit.whole import outputs_of
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.contribution import parameter_radius, parameter_step
-from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.audit.shown import outputs_of
+from suffice.owner.parties.contribution import AuxiliaryRows, parameter_radius, parameter_step
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import PartySource, PartyTable
 from suffice.owner.parties.procedures import PartyProcedure
-from suffice.owner.parties.records import PartyTable
-from suffice.owner.parties.sources import PartySource
-from suffice.release.artifact import Release
-from suffice.transport.flower.client import answer
+from suffice.protocol.flower import answer
+from suffice.release.release import Release
 
 __all__ = ["cases"]
 

@@ -10,13 +10,12 @@ import pyarrow as pa
 from suffice.audit.case import CHEAP, SOME, Case
 from suffice.audit.scores import Score, log_density
 from suffice.audit.search import Pair, Space, neighbouring_pairs
-from suffice.owner.responses.channels import Lattice, channel_of, response_of
-from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.responses import Lattice, RandomizedResponse, channel_of, response_of
 from suffice.participant import Choice, Number, Randomizer
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Unit
 from suffice.privacy.noise import Noise
-from suffice.release.spread import Added, Flips
+from suffice.release.columns import Added, Flips
 
 __all__ = ["cases"]
 

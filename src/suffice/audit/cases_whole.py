@@ -13,16 +13,15 @@ import pyarrow as pa
 
 from suffice.audit.case import FEW, Case, claim
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
-from suffice.audit.whole import outputs_of, repeated_releases
+from suffice.audit.shown import outputs_of, repeated_releases
+from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import Mechanism
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.proportions.bags import SkewedBags
-from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.rados.mechanism import Rados
-from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.proportions import LabelProportions, SkewedBags
+from suffice.owner.rados import Rados
+from suffice.owner.responses import RandomizedResponse
 from suffice.owner.source import Source
 from suffice.privacy.guarantee import Unit
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 __all__ = ["cases"]
 

@@ -18,9 +18,9 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import directed_hausdorff
 
 from suffice.errors import ParameterError
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados import Rados
 from suffice.privacy.guarantee import Scope
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 __all__ = [
     "JointSuccess",

@@ -1,6 +1,7 @@
-"""Commands of those who check releases and mechanisms: verify, audit."""
+"""How exports of a service and checkpoints of a ledger are told apart, printed and verified."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,23 +9,123 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from suffice.cli.building import Inputs, make_command
-from suffice.cli.checks import refuse_unused
+from suffice.cli.building import Inputs, JsonOutput, Overwriting, make_command, refuse_unused
 from suffice.cli.help import HelpfulCommand
-from suffice.cli.options import JsonOutput, Overwriting
 from suffice.cli.output import on_terminal, say, show_json, show_table, steps
-from suffice.cli.signed_files import (
-    CHECKPOINT_HEAD,
-    EXPORT_HEAD,
-    file_head,
-    verify_checkpoint,
-    verify_export,
-)
 from suffice.errors import ParameterError
 from suffice.notes import collected_notes
 from suffice.options import computing_option, data_option, output_option, privacy_option
+from suffice.plain_text import name, phrase, quoted
+from suffice.privacy.words import round_up
 
-__all__ = ["COMMANDS", "register"]
+__all__ = [
+    "CHECKPOINT_HEAD",
+    "COMMANDS",
+    "EXPORT_HEAD",
+    "checkpoint_lines",
+    "export_lines",
+    "file_head",
+    "register",
+    "verify_checkpoint",
+    "verify_export",
+]
+
+
+CHECKPOINT_HEAD = b"suffice ledger checkpoint "
+EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
+_HEAD_BYTES = 64
+_DATASETS = 20  # shown of many
+
+Pair = tuple[str, str]
+
+
+def file_head(path: Path) -> bytes:
+    """Return the first bytes of a file; what cannot be read is for the reader of it to report."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES) if path.is_file() else b""
+    except OSError:
+        return b""
+
+
+def checkpoint_lines(checkpoint: Any) -> list[Pair]:
+    """Return what a checkpoint says."""
+    return [
+        ("holds", "a signed checkpoint of a ledger, for somebody else to keep"),
+        ("ledger", checkpoint.ledger),
+        ("entries", f"{checkpoint.entries:,}"),
+        ("hash of the last", checkpoint.head),
+        ("signed at", f"{checkpoint.time} (UTC)"),
+        ("signed", _signer(checkpoint)),
+    ]
+
+
+def export_lines(export: Any) -> Iterator[Pair]:
+    """Yield what an export says, in short; --json has everything."""
+    content = export.content
+    yield "holds", "a signed export of a service: requests, grants, charges, tokens and log"
+    yield "organisation", phrase(content["organisation"])
+    yield "made at", f"{name(content['time'])} (UTC)"
+    yield "ledger", name(content["ledger"])
+    if content["frozen"]:
+        yield "warning", f"the ledger was frozen: {quoted(content['frozen'])}"
+    if content["anchor"] == "none":
+        yield "warning", "the ledger has no anchor: only checkpoints notice that it was put back"
+    if export.is_complete:
+        yield "log", f"{content['entries']:,} entries, one unbroken chain"
+        yield "hash of the last", name(content["head"])
+    else:
+        shown = f"{len(content['log']):,} of {content['entries']:,} entries, without hashes"
+        yield "log", f"{shown}, because the export is about some data sets only"
+    for dataset in content["datasets"][:_DATASETS]:
+        yield f"data set {name(dataset['name'])}", _dataset_words(dataset)
+    if len(content["datasets"]) > _DATASETS:
+        yield "", f"{len(content['datasets']) - _DATASETS:,} more data sets; see --json"
+    yield "tokens", f"{len(content['tokens']):,}"
+    yield "signed", _signer(export)
+
+
+def _dataset_words(dataset: Any) -> str:
+    budgets = [
+        f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
+        f" at delta {round_up(budget['delta'])}"
+        for budget in dataset["budgets"]
+    ]
+    states = Counter(proposal["state"] for proposal in dataset["proposals"])
+    proposals = ", ".join(f"{number:,} {name(state)}" for state, number in states.items())
+    charges = f"{len(dataset['charges']):,} charges"
+    return "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges])
+
+
+def _signer(signed: Any) -> str:
+    return f"by key {signed.key_id}; check whose it is with suffice verify"
+
+
+def verify_export(path: Path, key: Path | None, checkpoint: Path | None) -> None:
+    """Check an export, and that its log continues a checkpoint; say what is right."""
+    from suffice.owner.ledger.log import Checkpoint
+    from suffice.protocol.export import Export
+
+    export = Export.load(path, key)
+    if key is not None:
+        say(f"{path}: unaltered, and signed with {key}.")
+    else:
+        say(f"{path}: unaltered, and signed with key {export.key_id}. Is it the one you know?")
+    if export.is_complete:
+        say(f"Its log is whole: {export.content['entries']:,} entries in one unbroken chain.")
+    if checkpoint is not None:
+        older = Checkpoint.load(checkpoint, key)
+        export.check_continues(older)
+        say(f"The log continues {checkpoint}, which was signed at {older.time}.")
+
+
+def verify_checkpoint(path: Path, key: Path) -> None:
+    """Check who signed a checkpoint, and say what is right."""
+    from suffice.owner.ledger.log import Checkpoint
+
+    Checkpoint.load(path, key)
+    say(f"{path}: unaltered, and signed with {key}.")
+
 
 _PAIRS = 60  # of neighbours, unless --pairs says otherwise
 _THOROUGH = 5.0  # times as many outputs
@@ -80,8 +181,8 @@ def _verify_release(
         verify_release(load(path), key)
         say(f"{path}: unaltered, and signed with {key}.")
     if proposal is not None and answer is not None:
-        from suffice.transport.messages import Answer, Proposal
-        from suffice.transport.protocol import check_answer
+        from suffice.protocol.grant import check_answer
+        from suffice.protocol.messages import Answer, Proposal
 
         check_answer(Proposal.load(proposal), Answer.load(answer), path)
         say(f"{path}: unaltered, and what {answer} grants to {proposal}.")
@@ -199,18 +300,17 @@ def _findings(options: _Audit) -> Sequence[Any]:
 
 def _write_page(findings: Sequence[Any], output: Path, *, overwrite: bool) -> None:
     from suffice.audit import auditor
-    from suffice.pages.audit import audit_page
-    from suffice.release.files import write_whole
+    from suffice.pages.report import audit_page
+    from suffice.release.file import write_whole
 
     page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
     write_whole(output, page.encode(), overwrite=overwrite)
 
 
 def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
-    from suffice.audit.public_part.checking import check_public_part
-    from suffice.audit.public_part.histories import check_histories
-    from suffice.audit.public_part.releasing import Said
-    from suffice.cli.running import recorded
+    from suffice.audit.histories import check_histories
+    from suffice.audit.public_part import Said, check_public_part
+    from suffice.cli.output import recorded
 
     def command(words: Sequence[str]) -> Said:
         return Said(*recorded(program, words))

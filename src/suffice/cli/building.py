@@ -1,12 +1,10 @@
-"""Commands made from declarations: the fields of dataclasses become options, and no list is typed.
-
-A command is described by parts, dataclasses whose fields carry an `Option` each. Its function
-receives the inputs that were typed, part by part.
-"""
+"""Checks before a command does any work: where it writes, and which options have no effect."""
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import NoneType
@@ -15,12 +13,193 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from suffice.cli.checks import check_outputs
 from suffice.cli.help import HelpfulCommand
-from suffice.errors import ParameterError, SufficeError
-from suffice.options import Option, options_of
+from suffice.errors import ParameterError, StorageError, SufficeError
+from suffice.options import REQUIRED, Option, options_of, output_option
+from suffice.participant import MOST_BYTES
 
-__all__ = ["Inputs", "MadeCommand", "Parts", "make_command", "selected_fields"]
+__all__ = [
+    "AnchorPlace",
+    "Force",
+    "Inputs",
+    "Json",
+    "JsonOutput",
+    "LedgerPath",
+    "MadeCommand",
+    "Output",
+    "OutputFile",
+    "Overwriting",
+    "Parts",
+    "SigningKey",
+    "check_outputs",
+    "make_command",
+    "make_folder",
+    "refuse_unused",
+    "selected_fields",
+]
+
+
+# What is never written over, by how its contents begin. The keys of a survey stand in the order of
+# their names, so that its questions come before what says that it is one.
+_PRECIOUS = {
+    "a ledger, or another database": re.compile(
+        rb"SQLite format 3\0|\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # or its journal
+    ),
+    "a survey, or an answer to one": re.compile(
+        rb"""\s*\{(?s:.*)"suffice"\s*:\s*"(survey|answer)\""""
+    ),
+    "the memory of answers to surveys": re.compile(
+        rb"""\{"version": \d+, "kind": "(cost|token|answer)\""""
+    ),
+    "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+}
+
+
+def check_outputs(
+    *outputs: Path | None,
+    reads: Iterable[Path | str | None] = (),
+    appends: Iterable[Path] = (),
+    force: bool | None = False,
+) -> None:
+    """Raise unless every output can be written, to a file of its own that is not one of ``reads``.
+
+    A file that exists is not written over without ``force``; a ledger, a survey, the memory of
+    answers or a private key never is, whatever its name. ``force`` is None for a command that has
+    no such option. Files in ``appends`` may exist: they only grow. Of a folder that is read every
+    file is taken to be read. None stands for an option that is not set.
+    """
+    new_files = [path for path in outputs if path is not None]
+    written = [*new_files, *appends]
+    if force and not written:
+        raise ParameterError("--force cannot be used without a file to write. Remove --force.")
+    sources = [Path(source) for source in reads if source is not None]
+    for path in written:
+        _check_folder(path)
+        if any(_holds(source, path) for source in sources):
+            raise ParameterError(
+                f"{path} is read by this command and would be overwritten. Write to another file."
+            )
+    resolved = [path.resolve() for path in written]
+    for path, target in zip(written, resolved, strict=True):
+        if resolved.count(target) > 1:
+            raise ParameterError(f"{path} would be written twice. Give each output its own file.")
+    for path in new_files:
+        _check_free(path, force=force)
+
+
+def _check_free(path: Path, *, force: bool | None) -> None:
+    """Raise if there is a file that may not be written over."""
+    if not os.path.lexists(path):
+        return
+    if path.exists():
+        if not path.is_file():
+            raise StorageError(f"{path} is not a file that can be overwritten. Name another file.")
+        if (kind := _precious(path)) is not None:
+            raise StorageError(f"{path} is {kind}, and never overwritten. Write to another file.")
+    if not force:
+        hint = "" if force is None else ", or use --force"
+        raise StorageError(f"{path} exists. Write to another file{hint}.")
+
+
+def _precious(path: Path) -> str | None:
+    """Return what a file holds that is never written over, or None."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(MOST_BYTES)
+    except OSError:
+        raise StorageError(
+            f"{path} exists and cannot be read, so it may be a ledger. Write to another file."
+        ) from None
+    return next((kind for kind, begins in _PRECIOUS.items() if begins.match(head)), None)
+
+
+def _check_folder(path: Path) -> None:
+    folder = path.parent
+    if not folder.is_dir():
+        raise StorageError(f"{path} cannot be written. Make the folder {folder} first.")
+    if path.is_dir():
+        raise StorageError(f"{path} cannot be written, because it is a folder. Name a file in it.")
+    if not os.access(folder, os.W_OK):
+        raise StorageError(
+            f"{path} cannot be written, because its folder is protected. Choose another."
+        )
+
+
+def _holds(source: Path, path: Path) -> bool:
+    """Say whether a file that is there is ``source``, by whatever name, or lies in it."""
+    if not (source.exists() and path.exists()):
+        return False
+    return source.samefile(path) or source.resolve() in path.resolve().parents
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The folder {path} cannot be made: {error.strerror}.") from None
+
+
+def refuse_unused(where: str, options: Mapping[str, Any]) -> None:
+    """Raise if an option is set (is not None) that has no effect ``where``: none is ignored."""
+    for option, value in options.items():
+        if value is not None:
+            raise ParameterError(f"{option} cannot be used {where}. Remove {option}.")
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
+LedgerPath = Annotated[
+    str, typer.Argument(help="The ledger's file, or postgresql://HOST/DATABASE.", metavar="PATH")
+]
+AnchorPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor",
+        metavar="FILE|command:PROGRAM|none",
+        help="Where the end of the log is also kept. Default: a file in your state folder.",
+    ),
+]
+SigningKey = Annotated[
+    Path | None, typer.Option("--sign", help="Sign the file with this private key.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOutput:
+    """How a command reports."""
+
+    json: bool = output_option(False, "Print JSON for programs.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overwriting:
+    """Whether a command may write over files that exist."""
+
+    force: bool = output_option(
+        False,
+        "Overwrite a file that exists. Ledgers, private keys, surveys and their answers are never"
+        " overwritten.",
+    )
+
+
+Force = Annotated[bool, typer.Option("--force", help=options_of(Overwriting)["force"].help)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFile(JsonOutput, Overwriting):
+    """The file that a command writes, and how it reports."""
+
+    output: Path = output_option(
+        REQUIRED,
+        "The file to write.",
+        name="--output",
+        short="-o",
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+
 
 Parts = Mapping[str, type]
 T = TypeVar("T")

@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options
-from suffice.cli.checks import refuse_unused
-from suffice.cli.help import HelpfulCommand
-from suffice.cli.ledger_views import balance_json, balance_table
-from suffice.cli.messages import describe_message
-from suffice.cli.output import say, show_json, show_pairs, show_table
-from suffice.cli.signed_files import (
+from suffice.cli import building
+from suffice.cli.auditing import (
     CHECKPOINT_HEAD,
     EXPORT_HEAD,
     checkpoint_lines,
     export_lines,
     file_head,
 )
+from suffice.cli.building import refuse_unused
+from suffice.cli.help import HelpfulCommand
+from suffice.cli.ledgers import balance_json, balance_table
+from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.cli.protocol import describe_message
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
 
@@ -55,7 +55,7 @@ def inspect(
         bool,
         typer.Option("--coefficients", help="Also show the coefficients of a linear model."),
     ] = False,
-    json: options.Json = False,
+    json: building.Json = False,
 ) -> None:
     """Show what a file holds, what it protects, and how strongly."""
     file = _describe(path)
@@ -82,7 +82,7 @@ def _model_coefficients(release: Any) -> list[Any]:
     """Return the coefficients of a linear model, the largest first."""
     if release is None or release.kind != "model":
         refuse_unused("with this file, which is no linear model", {"--coefficients": True})
-    from suffice.learner.coefficients import model_coefficients
+    from suffice.learner.features import model_coefficients
 
     return list(model_coefficients(release))
 
@@ -112,7 +112,7 @@ def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
 
 def explanations(release: Any) -> list[Any]:
     """Return what each guarantee means for a belief; guarantees of the same numbers once."""
-    from suffice.privacy.odds import explain
+    from suffice.privacy.words import explain
 
     odds = [explain(guarantee) for guarantee in release.guarantees[:_GUARANTEES]]
     return [odd for i, odd in enumerate(odds) if odd not in odds[:i]]
@@ -132,8 +132,7 @@ class _File:
 
 def _describe(path: Path) -> _File:
     """Return the description of a file, told by how its contents begin."""
-    from suffice.release.container import PART_MAGIC
-    from suffice.release.files import read_bounded
+    from suffice.release.file import PART_MAGIC, read_bounded
 
     head = file_head(path)
     readers: dict[bytes, Callable[[], _File]] = {
@@ -288,7 +287,7 @@ def _key(data: bytes) -> _File:
 
 
 def _checkpoint(path: Path) -> _File:
-    from suffice.owner.ledger.checkpoint import Checkpoint
+    from suffice.owner.ledger.log import Checkpoint
 
     checkpoint = Checkpoint.load(path)
     fields = ("ledger", "entries", "head", "time")
@@ -300,7 +299,7 @@ def _checkpoint(path: Path) -> _File:
 
 
 def _export(source: Path | bytes) -> _File:
-    from suffice.transport.export import Export
+    from suffice.protocol.export import Export
 
     export = Export.load(source)
     signer = export.signature.key.hex()
@@ -320,7 +319,7 @@ def _json_file(path: Path, data: bytes) -> _File:
     if not isinstance(content, dict):
         return _memory(path)
     if "message" in content:
-        from suffice.transport.messages import Message
+        from suffice.protocol.messages import Message
 
         message = Message.load(data)
         return _pairs(lambda: list(describe_message(message)), message.to_json)
@@ -335,7 +334,7 @@ def _json_file(path: Path, data: bytes) -> _File:
 
 
 def _survey(data: bytes, content: Mapping[str, Any]) -> _File:
-    from suffice.owner.responses.survey import load_survey
+    from suffice.owner.survey import load_survey
 
     del content
     survey = load_survey(data)
@@ -383,8 +382,7 @@ _JSON_READERS: Mapping[str, Callable[[bytes, Mapping[str, Any]], _File]] = {
 
 
 def _policy(path: Path, content: Mapping[str, Any]) -> _File:
-    from suffice.owner.ledger.policy import Policy
-    from suffice.owner.ledger.words import policy_lines
+    from suffice.owner.policy import Policy, policy_lines
 
     title = ("holds", "an owner's policy: what `suffice grant` may grant")
     lines = [title, *policy_lines(Policy.load(path))]

@@ -9,26 +9,22 @@ import typer
 
 from suffice._version import __version__
 from suffice.cli import (
-    advising,
     auditing,
     inspecting,
     learner,
     ledgers,
-    models,
-    owner,
     parties,
     protocol,
-    ratio,
+    releases,
     serving,
-    simulate,
     study,
     survey,
 )
 from suffice.cli.help import group_with
-from suffice.cli.output import print_notes, say
-from suffice.cli.running import reported
+from suffice.cli.output import print_notes, reported, say
 
 __all__ = ["MAKERS", "SECTIONS", "app", "run"]
+
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
@@ -39,10 +35,10 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Try": ("demo", "reproduce"),
 }
 MAKERS = {
-    **advising.COMMANDS,
+    **releases.COMMANDS,
     **learner.COMMANDS,
-    **models.COMMANDS,
-    **ratio.COMMANDS,
+    **learner.MODEL_COMMANDS,
+    **learner.RATIO_COMMANDS,
     **parties.COMMANDS,
     **protocol.COMMANDS,
     **auditing.COMMANDS,
@@ -76,7 +72,7 @@ def main(
     print_notes()
 
 
-for _module in (owner, ledgers, inspecting, auditing, study, simulate, survey, serving):
+for _module in (releases, ledgers, inspecting, auditing, study, parties, survey, serving):
     _module.register(app)
 
 

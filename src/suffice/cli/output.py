@@ -4,14 +4,16 @@ Nothing else in the command line writes to a terminal, so that text from files i
 one place (`suffice.plain_text`).
 """
 
+import io
 import json
 import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from suffice.errors import StorageError, SufficeError
 from suffice.notes import LOGGER
 from suffice.plain_text import escaped
 
@@ -21,12 +23,15 @@ __all__ = [
     "owner_warnings",
     "print_notes",
     "progress",
+    "recorded",
+    "reported",
     "say",
     "show_json",
     "show_pairs",
     "show_table",
     "steps",
 ]
+
 
 _LONGEST_CELL = 400
 _LONGEST_HEAD = 80  # of a line's name: a longer one would push every value out of sight
@@ -172,7 +177,7 @@ def print_notes() -> None:
 @contextmanager
 def owner_warnings() -> Iterator[None]:
     """Print warnings about shared rows on stderr, a line each, whatever Python's filters say."""
-    from suffice.owner.overlap import SharedRowsWarning
+    from suffice.owner.scaling import SharedRowsWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", SharedRowsWarning)
@@ -186,3 +191,29 @@ def owner_warnings() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Report an error of the library as one line on stderr, and end with its own exit code."""
+    try:
+        yield
+    except SufficeError as error:
+        say(f"suffice: {error}", error=True)
+        sys.exit(error.exit_code)
+    except MemoryError:
+        say("suffice: This needs more memory than there is. Use a smaller file.", error=True)
+        sys.exit(StorageError.exit_code)
+
+
+def recorded(program: Callable[..., Any], words: Sequence[str]) -> tuple[int, str, str]:
+    """Run the program with these words; return its exit code, and what it said on both streams."""
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            with reported():
+                program(args=list(words), prog_name="suffice")
+        except SystemExit as ended:
+            code = ended.code or 0
+    return int(code), out.getvalue(), err.getvalue()

@@ -1,6 +1,6 @@
-"""Commands of the two-agent protocol: propose (the learner), grant (the owner)."""
+"""How proposals and answers of the two-agent protocol are printed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -8,13 +8,16 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from suffice.cli.building import Inputs, make_command, selected_fields
-from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.messages import show_message
-from suffice.cli.options import OutputFile
-from suffice.cli.output import progress, say
-from suffice.cli.reading import TABLE_HELP, Reading
-from suffice.cli.releasing import save_charged
+from suffice.cli.building import (
+    Inputs,
+    OutputFile,
+    check_outputs,
+    make_command,
+    refuse_unused,
+    selected_fields,
+)
+from suffice.cli.output import progress, say, show_json, show_pairs
+from suffice.cli.releases import TABLE_HELP, Reading, save_charged
 from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
@@ -26,8 +29,79 @@ from suffice.options import (
     output_option,
     preprocessing_option,
 )
+from suffice.plain_text import listed, name, phrase
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "describe_message", "show_message"]
+
+
+_NAMES_PER_LINE = 50  # a printed line has at most 4000 characters
+_REASONS = 8  # of many
+_TITLES = {
+    "proposal": "a learner's proposal",
+    "granted": "an owner's answer: the proposal is granted",
+    "countered": "an owner's answer: a counter-proposal; nothing was released or charged",
+    "refused": "an owner's answer: the proposal is refused; nothing was released or charged",
+}
+
+Pair = tuple[str, str]
+
+
+def show_message(message: Any, more: Mapping[str, Sequence[str]], *, json: bool) -> None:
+    """Print a proposal or an answer; ``more`` comes first."""
+    if json:
+        show_json({**more, **message.to_json()})
+        return
+    show_pairs([*((key, "; ".join(lines)) for key, lines in more.items())])
+    show_pairs(list(describe_message(message)))
+
+
+def describe_message(message: Any) -> Iterator[Pair]:
+    """Yield what a proposal or an answer says, line by line."""
+    content = message.to_json()
+    yield "holds", _TITLES[message.name]
+    if message.name == "proposal":
+        yield from _proposal_lines(message)
+    else:
+        yield "answer", message.digest
+        yield "to proposal", _shortened(content["proposal"])
+    if "release" in content:
+        yield "release", _shortened(content["release"])
+    if message.name == "countered":
+        yield "would grant", _terms(content["terms"])
+    reasons = content.get("reasons", ())
+    if reasons:
+        more = len(reasons) - _REASONS
+        lines = [phrase(str(reason)) for reason in reasons[:_REASONS]]
+        yield "reasons", "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _proposal_lines(proposal: Any) -> Iterator[Pair]:
+    yield "proposal", proposal.digest
+    yield "asks for", phrase(proposal.kind)
+    yield "terms", _terms(proposal.to_json()["terms"])
+    yield "rows", f"{proposal.rows.count:,} ({_shortened(proposal.rows.hash)})"
+    heading = f"{len(proposal.features):,} columns"
+    for start in range(0, len(proposal.features), _NAMES_PER_LINE):
+        names = proposal.features[start : start + _NAMES_PER_LINE]
+        yield heading, ", ".join(map(name, names))
+        heading = ""
+    yield "classes", listed(proposal.classes)
+    yield "missing values", phrase(proposal.missing)
+    if proposal.map is not None:
+        yield "feature map", phrase(proposal.map)
+    if proposal.pipeline is not None:
+        yield "scaled as", f"an earlier release (pipeline {_shortened(proposal.pipeline)})"
+    if proposal.purpose:
+        yield "purpose", phrase(proposal.purpose)
+
+
+def _terms(terms: Mapping[str, Any]) -> str:
+    mechanism = phrase(str(terms["mechanism"]))
+    return f"epsilon {terms['epsilon']:g}, delta {terms['delta']:g}, mechanism {mechanism}"
+
+
+def _shortened(digest: str) -> str:
+    return f"{digest[:23]}..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +157,7 @@ class _Proposed(OutputFile):
 
 def _propose_command() -> TyperCommand:
     """Return ``suffice propose``."""
-    from suffice.owner.operator.mechanism import MeanOperator
+    from suffice.owner.mean_operator import MeanOperator
 
     requested = ("epsilon", "delta", "mechanism", "classes", "map", "missing", "pipeline")
 
@@ -92,12 +166,12 @@ def _propose_command() -> TyperCommand:
         return required if name in requested else None
 
     def run(inputs: Inputs) -> None:
-        from suffice.transport import protocol
+        from suffice.protocol import grant
 
         options = inputs.make("proposal", _Proposed)
         options.check_service()
         with progress("reading"):
-            proposal = protocol.propose(
+            proposal = grant.propose(
                 inputs.make("reading", Reading).table(options.rows),
                 features=options.features,
                 purpose=options.purpose,
@@ -123,7 +197,7 @@ def _propose_command() -> TyperCommand:
 
 def _send(options: _Proposed, proposal: Any) -> NoReturn:
     """Send a proposal to a service, write what comes back, and end as ``suffice grant`` does."""
-    from suffice.transport.remote import Remote, read_token
+    from suffice.protocol.remote import Remote, read_token
 
     remote = Remote(str(options.to), read_token(options.token), options.key)
     reply, release = remote.propose(
@@ -216,15 +290,15 @@ def _grant_command() -> TyperCommand:
 def _granted(options: _Grant, reading: Reading) -> tuple[Any, Any]:
     """Return the answer to a proposal, and the release if it is granted."""
     from suffice.owner.ledger import Ledger
-    from suffice.owner.ledger.policy import Policy
+    from suffice.owner.policy import Policy
+    from suffice.protocol import grant
+    from suffice.protocol.messages import Proposal
     from suffice.release.codec import load
-    from suffice.transport import protocol
-    from suffice.transport.messages import Proposal
 
     proposal, policy = Proposal.load(options.proposal), Policy.load(options.policy)
     earlier = options.pipeline_from
     with progress("reading") as count_rows:
-        return protocol.grant(
+        return grant.grant(
             proposal,
             reading.table(options.table),
             policy=policy,

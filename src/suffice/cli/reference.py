@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from suffice.cli.examples import example_of
-from suffice.cli.help import option_tables
+from suffice.cli.help import example_of, option_tables
 from suffice.cli.main import SECTIONS, app
 
 __all__ = ["commands", "reference"]

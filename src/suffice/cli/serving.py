@@ -10,9 +10,10 @@ from suffice.cli.output import say, show_json, show_table
 from suffice.errors import ParameterError
 
 if TYPE_CHECKING:
-    from suffice.transport.http.desk import Desk
+    from suffice.service.records import Desk
 
 __all__ = ["register"]
+
 
 _Folder = Annotated[Path, typer.Argument(help="Folder that holds suffice.toml.")]
 _ORDER = {"Commands": ("new", "list", "revoke")}
@@ -48,7 +49,7 @@ def serve(
 
     The settings are in the file suffice.toml of the folder. `--example` explains them.
     """
-    from suffice.transport.http.settings import EXAMPLE, Settings
+    from suffice.service.settings import EXAMPLE, Settings
 
     if example:
         say(*EXAMPLE.splitlines())
@@ -67,7 +68,7 @@ def serve(
         _make_first_token(folder)
         return
     settings = Settings.load(folder)
-    from suffice.transport.http.running import run_server
+    from suffice.service.app import run_server
 
     run_server(settings, port=port, tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"))
 
@@ -78,10 +79,10 @@ def _prepare(folder: Path) -> None:
     Budgets are final, so nobody but the owner sets them.
     """
     from suffice.owner.ledger import Ledger
-    from suffice.owner.ledger.opening import store_at
-    from suffice.release.files import write_whole
+    from suffice.owner.ledger.ledger import store_at
+    from suffice.release.file import write_whole
     from suffice.release.signing import generate_keys
-    from suffice.transport.http.settings import EXAMPLE, FILE_NAME, Settings
+    from suffice.service.settings import EXAMPLE, FILE_NAME, Settings
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
@@ -127,7 +128,7 @@ def new(
 ) -> None:
     """Make a token, and print it once."""
     from suffice.owner.ledger.tokens import mint
-    from suffice.transport.http.settings import Settings
+    from suffice.service.settings import Settings
 
     served = Settings.load(folder).datasets
     unknown = [name for name in dataset or () if name not in served]
@@ -180,7 +181,7 @@ def revoke(
 
 def _desk(folder: Path) -> "Desk":
     from suffice.owner.ledger import Ledger
-    from suffice.transport.http.desk import Desk
-    from suffice.transport.http.settings import Settings
+    from suffice.service.records import Desk
+    from suffice.service.settings import Settings
 
     return Desk(Ledger(Settings.load(folder).ledger))

@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from suffice.cli.output import say
-from suffice.cli.running import reported
+from suffice.cli.output import reported, say
 from suffice.errors import ParameterError, ServiceError
 from suffice.owner.ledger.tokens import Role
 
@@ -91,8 +90,8 @@ def run_demo_service(folder: Path | None, port: int | None) -> None:
     ParameterError
         If the folder holds files already.
     """
-    from suffice.transport.http.running import exits_on_signals, run_server
-    from suffice.transport.http.settings import Settings
+    from suffice.service.app import exits_on_signals, run_server
+    from suffice.service.settings import Settings
 
     learners: list[subprocess.Popen[bytes]] = []
     with exits_on_signals(), _folder(folder) as clinic:
@@ -133,14 +132,14 @@ def _make_clinic(folder: Path) -> Mapping[Role, str]:
     """Write all that an owner needs for a service; return the text of one token for each role."""
     from pyarrow import csv
 
+    from suffice.demo.network import PATIENT_COLUMNS, invented_patients
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.tokens import mint
     from suffice.privacy.guarantee import Budget
-    from suffice.release.files import write_whole
+    from suffice.release.file import write_whole
     from suffice.release.signing import generate_keys
-    from suffice.study.demo.patients import PATIENT_COLUMNS, invented_patients
-    from suffice.transport.http.service import Service
-    from suffice.transport.http.settings import FILE_NAME, Settings
+    from suffice.service.settings import FILE_NAME, Settings
+    from suffice.service.workers import Service
 
     learner = folder / _LEARNER
     learner.mkdir()
@@ -183,8 +182,8 @@ def _welcome(url: str, folder: Path, tokens: Mapping[Role, str], *, stays: bool)
 
 def _send_proposals(url: str, folder: Path) -> None:
     """Be the learner: send every proposal, and check what comes back."""
-    from suffice.transport.protocol import propose
-    from suffice.transport.remote import Remote, read_token
+    from suffice.protocol.grant import propose
+    from suffice.protocol.remote import Remote, read_token
 
     remote = Remote(url, read_token(folder / "token"), folder / "clinic.pub")
     waiting = ""

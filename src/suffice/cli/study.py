@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from suffice import options as parsing
-from suffice.cli import options
-from suffice.cli.checks import check_outputs, make_folder
+from suffice.cli import building
+from suffice.cli.building import check_outputs, make_folder
 from suffice.cli.help import HelpfulCommand
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
@@ -30,11 +30,11 @@ def demo(
         Path | None,
         typer.Option(help="Folder for the tables, to repeat everything by hand, such as clinic."),
     ] = None,
-    force: options.Force = False,
+    force: building.Force = False,
 ) -> None:
     """Play five releases from start to end, on invented patients."""
-    from suffice.study.demo.network import table_files
-    from suffice.study.demo.story import run_demo
+    from suffice.demo.network import table_files
+    from suffice.demo.story import run_demo
 
     if files is not None:
         make_folder(files)  # first: the report may go there, too
@@ -79,11 +79,11 @@ def reproduce(
             help="The HTML page to write; values go to a .json file of the same name.",
         ),
     ] = Path("reproduction.html"),
-    force: options.Force = False,
-    json: options.Json = False,
+    force: building.Force = False,
+    json: building.Json = False,
 ) -> None:
     """Recompute tables and figures of the papers, on public data."""
-    from suffice.study import reproduce as study
+    from suffice.papers import reproduce as study
 
     if show_list:
         _list(json=json)
@@ -117,7 +117,7 @@ def _show_results(results: Mapping[str, Any]) -> None:
 
 
 def _list(*, json: bool) -> None:
-    from suffice.study.reproduce import REPRODUCTIONS
+    from suffice.papers.reproduce import REPRODUCTIONS
 
     entries = REPRODUCTIONS.values()
     if json:

@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from suffice.cli import options
-from suffice.cli.building import Inputs, make_command
-from suffice.cli.checks import check_outputs, refuse_unused
+from suffice.cli import building
+from suffice.cli.building import Inputs, OutputFile, check_outputs, make_command, refuse_unused
 from suffice.cli.help import HelpfulCommand, group_with
-from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, show_json, show_pairs
-from suffice.cli.releasing import ReleaseOptions, write_release
+from suffice.cli.releases import ReleaseOptions, write_release
 from suffice.errors import CorruptFileError, ParameterError, StorageError, SufficeError
 from suffice.options import (
     REQUIRED,
@@ -149,32 +147,32 @@ def _new_command() -> TyperCommand:
     """Return ``suffice survey new``."""
 
     def run(inputs: Inputs) -> None:
-        from suffice.owner.responses.survey import new_survey
-        from suffice.release.files import write_whole
+        from suffice.owner.survey import new_survey
+        from suffice.release.file import write_whole
 
-        options = inputs.make("survey", _New)
-        options.check_noise()
-        numbers, variances = dict(options.ranges), ByColumn.of(options.noise)
+        building = inputs.make("survey", _New)
+        building.check_noise()
+        numbers, variances = dict(building.ranges), ByColumn.of(building.noise)
         survey = new_survey(
-            options.title,
-            states=options.states,
+            building.title,
+            states=building.states,
             ranges=numbers,
-            **options.flips(),
+            **building.flips(),
             noise={**_same_for(numbers, variances.others), **variances.named},
-            kernel=options.kernel or "laplace",
-            texts=dict(options.texts),
-            label=options.label,
-            delta=1e-6 if options.delta is None else options.delta,
-            language=options.language,
+            kernel=building.kernel or "laplace",
+            texts=dict(building.texts),
+            label=building.label,
+            delta=1e-6 if building.delta is None else building.delta,
+            language=building.language,
         )
-        write_whole(options.output, survey.data, overwrite=options.force)
-        if options.json:
-            show_json({"written": str(options.output), **survey.content})
+        write_whole(building.output, survey.data, overwrite=building.force)
+        if building.json:
+            show_json({"written": str(building.output), **survey.content})
             return
         guarantees = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
         all_answers = ("all answers", survey.content["guarantee"])
         show_pairs(
-            [("written", str(options.output)), ("survey", survey.id), *guarantees, all_answers]
+            [("written", str(building.output)), ("survey", survey.id), *guarantees, all_answers]
         )
 
     summary = "Write a survey: its questions, and how answers are changed."
@@ -195,7 +193,7 @@ def register(app: typer.Typer) -> None:
 @survey_app.command("respond", cls=HelpfulCommand)
 def respond(
     survey: SurveyPath,
-    output: options.Output,
+    output: building.Output,
     truth: Annotated[
         list[str] | None,
         typer.Option(
@@ -241,24 +239,24 @@ def collect(
         list[Path],
         typer.Argument(help="The participants' answer files, or folders that hold them."),
     ],
-    output: options.Output,
-    sign: options.SigningKey = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    output: building.Output,
+    sign: building.SigningKey = None,
+    force: building.Force = False,
+    json: building.Json = False,
 ) -> None:
     """Gather answer files into one release of randomised records.
 
     All answers are checked first. Of a folder, every .json file is read but surveys.
     """
-    from suffice.owner.responses.survey import collect as gather
-    from suffice.owner.responses.survey import load_survey
+    from suffice.owner.survey import collect as gather
+    from suffice.owner.survey import load_survey
 
     files = _answer_files(answers)
     check_outputs(output, reads=(survey, *files, sign), force=force)
-    options = ReleaseOptions(output=output, no_ledger=True, sign=sign, force=force, json=json)
+    building = ReleaseOptions(output=output, no_ledger=True, sign=sign, force=force, json=json)
     with progress("checking answers"):
         release = gather(load_survey(survey), files)
-    write_release(release, options)
+    write_release(release, building)
 
 
 def _answer_files(paths: Sequence[Path]) -> list[Path]:
@@ -277,7 +275,7 @@ def _answer_files(paths: Sequence[Path]) -> list[Path]:
 
 def _is_survey(path: Path) -> bool:
     """Say whether a file is a survey; what is anything else is for `collect` to judge."""
-    from suffice.release.files import read_bounded
+    from suffice.release.file import read_bounded
     from suffice.strict_json import parse
 
     try:
@@ -288,7 +286,7 @@ def _is_survey(path: Path) -> bool:
 
 
 def _matrix(path: str) -> Any:
-    from suffice.release.files import read_bounded
+    from suffice.release.file import read_bounded
     from suffice.strict_json import parse
 
     return parse(read_bounded(Path(path), 2**20))

@@ -7,7 +7,15 @@ fused with a sum, so that a row has the same coordinates, to the last bit, in an
 import numba
 import numpy as np
 
-__all__ = ["LARGEST_CODE", "TILE", "map_columns", "mapped_sums"]
+__all__ = [
+    "LARGEST_CODE",
+    "TILE",
+    "logistic_slopes",
+    "map_columns",
+    "mapped_sums",
+    "softmax_slopes",
+]
+
 
 TILE = 256
 LARGEST_CODE = 2**31  # times TILE rows, and weights up to 2^10: far below 2^53
@@ -119,3 +127,34 @@ def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach)
         _add_tile(tile, size, local, inverse_step, totals, products)
         _raise_reach(tile, size, constant, ones, twos, reach)
     return 0
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def logistic_slopes(scores, weights):
+    """Do so for g(z) = log(e^(z/2) + e^(-z/2)), from e^(-|z|), which never overflows."""
+    total = 0.0
+    for i in range(scores.size):
+        z = scores[i]
+        e = np.exp(-abs(z))
+        slope = 0.5 * (1.0 - e) / (1.0 + e)
+        total += weights[i] * (0.5 * abs(z) + np.log1p(e))
+        scores[i] = weights[i] * (slope if z >= 0 else -slope)
+    return total
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def softmax_slopes(scores, weights):
+    """Do so for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
+    total = 0.0
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        largest = row.max()
+        mass = 0.0
+        for k in range(row.size):
+            row[k] = np.exp(row[k] - largest)
+            mass += row[k]
+        total += weights[i] * (largest + np.log(mass))
+        share = weights[i] / mass
+        for k in range(row.size):
+            row[k] *= share
+    return total

@@ -1,4 +1,4 @@
-"""What learners share: scikit-learn's contract, rows and labels in, scores out, and their file."""
+"""The notebook view of a fitted learner: what it learnt from, and what that protects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,23 +16,25 @@ from sklearn.utils.validation import (
 )
 
 from suffice.engines.engine import fold
-from suffice.engines.fitting import fit_pipeline
-from suffice.engines.summary import PublicSummary
+from suffice.engines.summary import PublicSummary, fit_pipeline
 from suffice.errors import CorruptFileError, ParameterError, TableError
-from suffice.learner.class_weights import check_storable, weighted_codes
 from suffice.learner.features import FeatureModel
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
-from suffice.learner.views import html_summary
-from suffice.learner.weights import checked_weights, weighted_summary
-from suffice.release.artifact import Release
-from suffice.release.covariance import Covariance
+from suffice.learner.weights import (
+    check_storable,
+    checked_weights,
+    weighted_codes,
+    weighted_summary,
+)
+from suffice.plain_text import escaped, listed, markup
+from suffice.release.kinds import kind_named
 from suffice.release.merge import agreed_pipeline, apart
+from suffice.release.release import Covariance, Release
 from suffice.tables.columns import is_categorical, temporal_unit
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.selected import SelectedRows
 from suffice.tables.sources import open_table
-from suffice.tables.table import Table
+from suffice.tables.table import SelectedRows, Table
 
 __all__ = [
     "FIGURES",
@@ -40,13 +42,63 @@ __all__ = [
     "LinearModel",
     "MissingFigureError",
     "TwoClasses",
+    "html_summary",
     "learner_name",
     "pipeline_of_rows",
+    "summary_lines",
 ]
+
+
+_WITHOUT_RELEASE = "exact data, without a guarantee"
+
+
+def summary_lines(model: Any) -> list[tuple[str, str]]:
+    """Return what a fitted learner has learnt, as pairs of a heading and a text.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted learner of this library.
+
+    Returns
+    -------
+    list of (str, str)
+        Its name, the releases that it learnt from, the guarantees that it inherits, the columns
+        that it reads, and its classes. Text that comes from files is escaped.
+    """
+    releases: tuple[Release, ...] = model.releases_
+    lines = [("learner", type(model).__name__)]
+    lines += [("learnt from", _origin(release)) for release in releases]
+    if not releases:
+        lines.append(("learnt from", _WITHOUT_RELEASE))
+    guarantees = [str(guarantee) for release in releases for guarantee in release.guarantees]
+    lines += [("guarantee", escaped(text)) for text in dict.fromkeys(guarantees)]
+    columns = [column.name for column in model.pipeline_.columns]
+    lines.append(("features", f"{len(columns)} ({listed(columns)})"))
+    lines.append(("classes", listed(model.classes_)))
+    return lines
+
+
+def _origin(release: Release) -> str:
+    """Return what kind of release this is, and how many rows and owners are behind it."""
+    owners = "" if len(release.parts) == 1 else f" of {len(release.parts)} owners"
+    title = "a model file" if "learner" in release.details else kind_named(release.kind).title
+    return f"{title}: {release.rows:,} rows{owners}"
+
+
+def html_summary(model: Any) -> str:
+    """Return the same as an HTML table for notebooks; nothing in it can act as HTML."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{markup(heading)}</th>'
+        f'<td style="text-align:left">{markup(text)}</td></tr>'
+        for heading, text in summary_lines(model)
+    )
+    return f"<table>{rows}</table>"
+
 
 # What a model file says of its quality: the estimated risk, its interval at 95 %, how far the noise
 # has moved the parameters at most, with probability 95 %, and the standard deviation that the noise
-# gives each coefficient (`suffice.learner.coefficients`).
+# gives each coefficient (`suffice.learner.features`).
 FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound", "coefficient_deviations")
 Figure = TypeVar("Figure")
 

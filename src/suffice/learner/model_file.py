@@ -9,7 +9,7 @@ import numpy as np
 
 from suffice.plain_text import listed
 from suffice.release import codec
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 __all__ = ["MODEL_KINDS", "LoadedModel", "load"]
 
@@ -99,7 +99,7 @@ class LoadedModel(Release):
 
     def _repr_html_(self) -> str:
         """Return the notebook view of the classifier."""
-        from suffice.learner.views import html_summary
+        from suffice.learner.base import html_summary
 
         return html_summary(self.model)
 

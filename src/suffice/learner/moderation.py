@@ -5,7 +5,7 @@ from a noisy mean operator, which tell little of it. One best slope is then far 
 nothing. So the slope is integrated out (MacKay 1992, "moderated" outputs): p(k | x) is the mean of
 softmax(slope u + shift) over all slopes, as what was released makes them likely. A priori the part
 R^2 of the labels' variance that scores explain is zero, or any size of it is as likely as another
-on a logarithmic scale, as in `suffice.learner.operator.restoring`, and
+on a logarithmic scale, as in `suffice.learner.operator.denoising`, and
 
     slope = R / (1 - R^2) / s,    s^2 = E_x Var_k(u_k) over the class proportions,
 

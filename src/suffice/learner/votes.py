@@ -12,14 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import Learner
-from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
-from suffice.learner.weights import check_takes_weights, checked_weights
+from suffice.learner.weights import (
+    CLASS_WEIGHT,
+    check_takes_weights,
+    checked_weights,
+    weighted_codes,
+)
 from suffice.models.simplex import nearest_proportions
-from suffice.release.artifact import Release
 from suffice.release.merge import merge
+from suffice.release.release import Release
 
 __all__ = ["VoteClassifier"]
 

@@ -16,17 +16,21 @@ import numpy as np
 from scipy.special import expit
 
 from suffice.errors import ParameterError
-from suffice.kernels.margins import logistic_slopes
+from suffice.kernels.mapping import logistic_slopes
 
 __all__ = [
     "LOSSES",
+    "PENALTIES",
     "LinearOddLoss",
+    "Penalty",
     "from_even",
     "from_function",
     "loss_named",
     "odd_line",
+    "penalty_named",
     "rho_loss",
 ]
+
 
 Function = Callable[[np.ndarray], np.ndarray]
 Fused = Callable[[np.ndarray, np.ndarray], float]
@@ -65,7 +69,7 @@ class LinearOddLoss:
         The reason why nothing can be learnt with this loss, or empty.
     fused : callable or None
         Overwrites scores with weighted slopes and returns the weighted sum of g
-        (`suffice.kernels.margins`).
+        (`suffice.kernels.mapping`).
     """
 
     name: str
@@ -243,3 +247,61 @@ def _numerical_slope(function: Function) -> Function:
 def _numerical_second(function: Function) -> Function:
     step = _SECOND_STEP
     return lambda z: (function(z + step) - 2 * function(z) + function(z - step)) / step**2
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Computes lam (mixing ||theta||_1 + (1 - mixing)/2 ||theta||_2^2), or nothing at all.
+
+    The intercept's coordinate has the penalty (lam/2) theta_d^2 whatever the mixture: a 1-norm
+    would set it to zero, and with it the proportion of the classes.
+
+    Parameters
+    ----------
+    name : str
+        The name of the penalty; "none" for no penalty at all.
+    mixing : float, default=0.0
+        The weight of the 1-norm, between 0 and 1.
+    """
+
+    name: str
+    mixing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mixing <= 1:
+            raise ParameterError(
+                f"mixing, the weight of the 1-norm, must lie between 0 and 1; got {self.mixing!r}."
+            )
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there is no 1-norm in it."""
+        return self.mixing == 0
+
+    def weights(
+        self, lam: float, shape: tuple[int, ...], *, intercept: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of |theta_j| and the weight of theta_j^2 / 2, for each entry."""
+        strength = 0.0 if self.name == "none" else lam
+        absolute = np.full(shape, strength * self.mixing)
+        squared = np.full(shape, strength * (1 - self.mixing))
+        if intercept:
+            absolute[-1], squared[-1] = 0.0, strength
+        return absolute, squared
+
+
+PENALTIES = {
+    "l2": Penalty("l2"),
+    "l1": Penalty("l1", 1.0),
+    "elastic-net": Penalty("elastic-net", 0.5),
+    "none": Penalty("none"),
+}
+
+
+def penalty_named(penalty: str | Penalty) -> Penalty:
+    """Return the penalty of this name, or the one that is given."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    if penalty not in PENALTIES:
+        raise ParameterError(f"penalty must be one of {', '.join(PENALTIES)}.")
+    return PENALTIES[penalty]

@@ -1,20 +1,54 @@
-"""Rows under weights, as risks use them: a matrix in memory, or rows that are read pass by pass.
-
-A risk needs rows x_i with weights w_i only through sums over them of functions of their scores
-<theta, x_i>. `WeightedRows` names those sums. `MatrixRows` computes them from a matrix,
-`suffice.engines.streamed.StreamedRows` batch by batch, and every problem takes either.
-"""
+"""The second moments of rows, under weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from suffice.errors import ParameterError
-from suffice.models.gram import gram
 
-__all__ = ["Curves", "MatrixRows", "Slopes", "WeightedRows", "as_weighted", "sample_stride"]
+__all__ = [
+    "Curves",
+    "MatrixRows",
+    "Slopes",
+    "WeightedRows",
+    "as_weighted",
+    "gram",
+    "one_blas_thread",
+    "sample_stride",
+]
+
+
+_ROWS_AT_ONCE = 4096
+
+
+def gram(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return sum_i w_i x_i x_i^T for nonnegative weights, without a weighted copy of all rows."""
+    if weights is None:
+        return rows.T @ rows
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        block = np.sqrt(weights[part, None]) * rows[part]  # a product with itself costs half
+        total += block.T @ block
+    return total
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let linear algebra use one thread; ``@one_blas_thread()`` does so for a function."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the libraries' switches; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
 
 # Of scores (n,) or (n, K) and weights (n,): sum_i w_i g(z_i), and w_i g'(z_i) of the scores' shape.
 # It may overwrite the scores.

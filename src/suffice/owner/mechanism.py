@@ -1,54 +1,348 @@
-"""How every release is made: the contract, the one walk through it, and the registry.
+"""What the origin of a pipeline leaves of a guarantee: one rule for every release."""
 
-Read this file first. A mechanism is a frozen value that says what an owner wants to release; its
-fields are its options. A release of it has one life, in this order:
-
-    public = mechanism.public(source)        what may be seen: columns, public rows, bags, a round
-    procedure = mechanism.choose(public)     which noise; nothing private was read yet
-    exact = procedure.accumulator()          takes in private batches, on any engine
-    procedure.guarantees(exact)              what is guaranteed, from public facts alone
-    procedure.draw(exact, guarantees)        the noise: called by `publish`, once it is charged
-
-A procedure that draws while it reads declares it: its first pass only identifies the data, and its
-statistic is made in a second one, after the charge, on the owner's own machine.
-"""
-
+import hashlib
+import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
-from suffice.errors import ParameterError, TableError
+from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
 from suffice.notes import note
-from suffice.options import Group, check_choices, values
-from suffice.owner.classes import check_declared, check_features
-from suffice.owner.ledger import Ledger
+from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
+from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.plans import GuaranteePlan, Plan
-from suffice.owner.publish import Payment, PrivateIdentity, publish
-from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source, counted
 from suffice.plain_text import listed
-from suffice.privacy.guarantee import Guarantee
-from suffice.release.artifact import Release
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
+from suffice.release.codec import decode, encode
 from suffice.release.kinds import kind_named
-from suffice.tables.labels import Classes, StrangeLabelsError
+from suffice.release.release import Release
+from suffice.strict_json import canonical
+from suffice.tables.databases import Query
+from suffice.tables.labels import Classes, StrangeLabelsError, canonical_class
+from suffice.tables.table import check_order, order_columns
+from suffice.tables.terms import Origin, Provenance
 
 __all__ = [
     "CLASSES",
     "DELTA",
     "EPSILON",
     "Exact",
+    "Made",
     "Mechanism",
+    "Payment",
+    "PrivateIdentity",
     "Procedure",
     "Public",
+    "as_scaled",
+    "check_declared",
+    "check_features",
+    "check_order_given",
+    "check_order_of",
+    "in_one_snapshot",
     "make_release",
     "mechanism_names",
     "mechanism_of",
+    "publish",
     "register_mechanism",
+    "same_classes",
+    "scaling_trouble",
+    "stated_trouble",
 ]
+
+
+_BY = "said by the owner"
+_TROUBLE = {
+    Origin.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
+    Origin.UNKNOWN: "nobody stated where the scaling of its columns comes from",
+}
+_ACCEPTED = {
+    source: Assumption(f"nobody minds that the release shows its scaling: {why}", _BY)
+    for source, why in _TROUBLE.items()
+}
+
+
+def as_scaled(guarantee: Guarantee, origin: Provenance) -> Guarantee:
+    """Return what a guarantee says of a release whose pipeline has this origin.
+
+    Numbers that were declared or come from public rows leave it as it is. Numbers from private
+    rows, and those of unknown origin, make it data-dependent: the release shows them.
+    """
+    if origin.is_public:
+        return guarantee
+    kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind
+    assumptions = (*guarantee.assumptions, _ACCEPTED[origin.source])
+    return replace(guarantee, kind=kind, assumptions=assumptions)
+
+
+def scaling_trouble(origin: Provenance) -> str:
+    """Return why a pipeline of this origin, private or unknown, cannot be used as public."""
+    return _TROUBLE[origin.source]
+
+
+def stated_trouble(guarantees: Iterable[Guarantee]) -> str | None:
+    """Return what `as_scaled` found fault with in these guarantees, if it did."""
+    stated = {assumption for guarantee in guarantees for assumption in guarantee.assumptions}
+    return next((_TROUBLE[source] for source, line in _ACCEPTED.items() if line in stated), None)
+
+
+def same_classes(first: Classes, second: Classes) -> bool:
+    """Say whether two lists name the same classes, in any order and spelling."""
+    return {*map(canonical_class, first)} == {*map(canonical_class, second)}
+
+
+def check_declared(
+    classes: Classes, ledger: Ledger | None, dataset: str | None, label: str | None
+) -> None:
+    """Raise if the ledger has other classes for this label; nothing private is read for it.
+
+    The order of a release's list is its own: it only says which of two classes is positive.
+    """
+    declared: Any = ledger.classes(dataset, label) if ledger is not None and dataset else None
+    if declared is not None and not same_classes(classes, declared):
+        raise ParameterError(
+            f"The ledger lists the classes {', '.join(map(str, declared))} for data set"
+            f" {dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
+            " the ledger with --classes (Python: classes=...)."
+        )
+
+
+def check_features(features: Iterable[str], ledger: Ledger | None, dataset: str | None) -> None:
+    """Raise if a column that a release takes for public is a label of its data set."""
+    if ledger is None or not dataset:
+        return
+    private = sorted({*features} & ledger.label_columns(dataset))
+    if private:
+        raise ParameterError(
+            f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
+            " feature. List the features without it: --features (Python: features=...)."
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """When the charge of a release was made, and whether that was an earlier call: public facts."""
+
+    time: datetime
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What a release is charged to, and what its owner declares.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+        The ledger that is charged; None releases without a budget.
+    dataset : str, optional
+        Name of the data set in the ledger.
+    request : str, optional
+        Name of the request. The same name gets the same bytes.
+    unprotected : bool
+        The release may be made even if it is not differentially private.
+    report : callable, optional
+        Called with when the release was made, if it is charged to a ledger.
+    """
+
+    ledger: Ledger | None = budget_option(
+        None,
+        "Charge this release to this ledger: a file, or postgresql://HOST/DATABASE.",
+        parse=Ledger,
+        path=ledger_file,
+    )
+    dataset: str | None = budget_option(
+        None, "Name of the data set in the ledger, for example diagnosis."
+    )
+    request: str | None = budget_option(
+        None,
+        "Name of this request. The same name returns the same file at no charge. A new name"
+        " draws new noise and is charged.",
+    )
+    unprotected: bool = privacy_option(
+        False,  # noqa: FBT003  # a default
+        "Publish even if the release is not differentially private, or protects a column only"
+        " when it is read alone.",
+    )
+    report: Callable[[Made], None] | None = None
+
+
+@dataclass(frozen=True)
+class PrivateIdentity:
+    """What identifies private data. Nothing but notes for the owner depends on it.
+
+    Parameters
+    ----------
+    fingerprint : bytes
+        A digest of all private cells that the release reads. It is stored under the ledger's key.
+    also : sequence of DatasetCharge
+        Further data sets that the same release is about, charged together.
+    """
+
+    fingerprint: bytes = b""
+    also: Sequence[DatasetCharge] = ()
+
+
+def publish(
+    draw: Callable[[], Release],
+    guarantees: Sequence[Guarantee],
+    payment: Payment,
+    *,
+    parameters: Mapping[str, Any],
+    identity: PrivateIdentity,
+) -> Release:
+    """Return a release that may be published, charged before its noise is drawn.
+
+    Parameters
+    ----------
+    draw : callable
+        Adds the noise. It is called at most once, after the charge is durable.
+    guarantees : sequence of Guarantee
+        What the release must state, before the guarantees of further data sets.
+    payment : Payment
+        The ledger, the data set and the name of the request.
+    parameters : mapping
+        The public description of the request, with all that is public about the size of the data.
+        Without a request name they name it, so that the same request twice gives the same bytes
+        and is charged once, whatever the data are now.
+    identity : PrivateIdentity
+        What identifies the private data, for notes, and the other data sets that are charged.
+
+    Returns
+    -------
+    Release
+        The new release, or the stored one of the same request.
+    """
+    stated = [*guarantees, *(g for charge in identity.also for g in charge.guarantees)]
+    _check_stated(guarantees, stated, payment)
+    ledger, dataset = payment.ledger, payment.dataset
+    if ledger is None:
+        return _as_promised(draw(), stated)
+    if not dataset:
+        raise ParameterError(
+            "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
+        )
+    secret = ledger.secret()
+    others = [_hidden(secret, charge) for charge in identity.also]
+    request = Request(
+        payment.request or _name(parameters, [dataset, *(c.dataset for c in others)]),
+        parameters,
+        _keyed(secret, identity.fingerprint),
+    )
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
+    if stored is not None:
+        return decode(stored)
+    try:
+        release = _as_promised(draw(), stated)
+        ledger.finish(dataset, request.name, encode(release))
+    except BaseException:
+        ledger.abandon(dataset, request.name)
+        raise
+    return release
+
+
+def _check_stated(
+    guarantees: Sequence[Guarantee], stated: Sequence[Guarantee], payment: Payment
+) -> None:
+    """Raise if no guarantee is stated, or too weak a one that the owner did not accept."""
+    if not guarantees:
+        raise ParameterError(
+            "A release must state at least one guarantee, even if it is that there is none."
+        )
+    if not payment.unprotected and not all(guarantee.protected for guarantee in stated):
+        raise UnprotectedError(
+            f"{_shortfall(stated)} To publish it anyway, use --unprotected (Python:"
+            " unprotected=True)."
+        )
+
+
+def _name(parameters: Mapping[str, Any], datasets: Sequence[str]) -> str:
+    """Return the name of a request that has none: a hash of public parameters and data sets."""
+    described = canonical({"parameters": dict(parameters), "datasets": list(datasets)})
+    return hashlib.sha256(described).hexdigest()[:16]
+
+
+def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
+    """Return the release if it states exactly what was charged, and its scaling allows that."""
+    if release.guarantees != tuple(guarantees):
+        raise PrivacyError("The release does not state the guarantees that were charged.")
+    origin = release.pipeline.origin
+    if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):
+        raise PrivacyError("The release shows scales of private rows, and does not state it.")
+    return release
+
+
+def _shortfall(guarantees: Sequence[Guarantee]) -> str:
+    """Return what keeps a release from being differentially private, as a sentence."""
+    if any(guarantee.kind is not Protection.GLOBAL for guarantee in guarantees):
+        why = stated_trouble(guarantees)
+        return f"This release is not differentially private{': ' + why if why else ''}."
+    columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.columns)
+    return (
+        f"This release protects only what column {', '.join(columns)} shows when read alone; a"
+        " reader who combines it with other columns may recover its values."
+    )
+
+
+def _hidden(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
+    """Return a charge whose fingerprint is hidden under the ledger's key."""
+    return replace(charge, fingerprint=_keyed(secret, charge.fingerprint.encode()))
+
+
+def _keyed(secret: bytes, content: bytes) -> str:
+    return hmac.new(secret, b"data\0" + content, hashlib.sha256).hexdigest()
+
+
+S = TypeVar("S", bound=Source)
+
+
+def in_one_snapshot(source: S) -> S:
+    """Return a source of which every pass reads the same rows, if it is a query."""
+    data = source.data
+    return replace(source, data=data.opened({})) if isinstance(data, Query) else source
+
+
+def check_order_given(source: Source, payment: Payment) -> None:
+    """Raise, before anything is read, if rows lack the order that labels or a ledger need.
+
+    A ledger knows labels again by their order (`LabelFingerprint`); labels that are given apart
+    belong to rows by it.
+    """
+    if source.y is not None:
+        check_order(source.data, "the labels are in a separate array")
+    if payment.ledger is not None:
+        check_order(source.data, "a ledger recognises a data set by the order of its rows")
+    if source.label in order_columns(source.data):
+        raise TableError(
+            f"Rows must not be ordered by their private label, {source.label!r}. Order them by"
+            " another column, such as a key."
+        )
+
+
+def check_order_of(source: Source, procedure: Any, public_columns: Iterable[str]) -> None:
+    """Raise, before anything private is read, if a release of this kind needs another order.
+
+    Where it shows something of each row, the order is public: no private feature may decide it.
+    """
+    if procedure.row_by_row:
+        check_order(source.data, "this release describes each row, in their order")
+        keys = order_columns(source.data)
+        private = set(keys if source.features is None else source.features) - set(public_columns)
+        hidden = [name for name in keys if name in private]
+        if hidden:
+            raise TableError(
+                f"Rows must not be ordered by a private column, {hidden[0]!r}. Order them by a"
+                " key, and list the features with --features (Python: features=...)."
+            )
+    elif procedure.draws_while_reading:
+        check_order(source.data, "this release reads the rows twice, in the same order")
 
 
 # Options that many mechanisms have, declared once.
@@ -350,13 +644,13 @@ def _note_case(classes: Classes) -> None:
 
 # Every mechanism by its name in commands, and where it lives: nothing is imported until it is used.
 _MECHANISMS: dict[str, str | type[Mechanism[Any]]] = {
-    "mean-operator": "suffice.owner.operator.mechanism:MeanOperator",
-    "responses": "suffice.owner.responses.mechanism:RandomizedResponse",
-    "rados": "suffice.owner.rados.mechanism:Rados",
-    "moments": "suffice.owner.moments.mechanism:Moments",
-    "proportions": "suffice.owner.proportions.mechanism:LabelProportions",
-    "bags": "suffice.owner.proportions.bags:SkewedBags",
-    "parties": "suffice.owner.parties.mechanism:PrivateEnsemble",
+    "mean-operator": "suffice.owner.mean_operator:MeanOperator",
+    "responses": "suffice.owner.responses:RandomizedResponse",
+    "rados": "suffice.owner.rados:Rados",
+    "moments": "suffice.owner.moments:Moments",
+    "proportions": "suffice.owner.proportions:LabelProportions",
+    "bags": "suffice.owner.proportions:SkewedBags",
+    "parties": "suffice.owner.parties.ensemble:PrivateEnsemble",
 }
 
 

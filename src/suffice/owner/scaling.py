@@ -1,43 +1,679 @@
-"""What the origin of a pipeline leaves of a guarantee: one rule for every release."""
+"""Warns the owner that rows which were declared public are also private.
 
-from collections.abc import Iterable
-from dataclasses import replace
+Whether they are depends on private rows. So only the owner's own process counts them and prints a
+warning. Nothing else depends on it: no error, no exit code, no file and no answer.
+"""
 
-from suffice.privacy.guarantee import Assumption, Guarantee, Protection
-from suffice.tables.provenance import Origin, Provenance
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-__all__ = ["as_scaled", "scaling_trouble", "stated_trouble"]
+import numpy as np
+import pyarrow as pa
 
-_BY = "said by the owner"
-_TROUBLE = {
-    Origin.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
-    Origin.UNKNOWN: "nobody stated where the scaling of its columns comes from",
-}
-_ACCEPTED = {
-    source: Assumption(f"nobody minds that the release shows its scaling: {why}", _BY)
-    for source, why in _TROUBLE.items()
-}
+from suffice.engines.clusters import Computing
+from suffice.engines.summary import fit_pipeline
+from suffice.errors import ParameterError, TableError
+from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column
+from suffice.owner.labelled import CATEGORIES, MISSING, PIPELINE, given_features, public_summary
+from suffice.owner.mechanism import as_scaled
+from suffice.owner.source import Source
+from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
+from suffice.privacy.events import Approximate, Event, Unbounded
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
+from suffice.privacy.noise import Sensitivity
+from suffice.tables.columns import Roles, is_categorical, resolve_roles
+from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.rowhash import RowLanes
+from suffice.tables.sources import column_names, open_columns, open_declared, open_table
+from suffice.tables.table import Table
+from suffice.tables.terms import DECLARED, PRIVATE_ROWS, Missing, Provenance, public_rows
+
+__all__ = [
+    "UNCLIPPED",
+    "PrivateRows",
+    "PrivateScaling",
+    "SharedRowsWarning",
+    "attribute_sensitivity",
+    "feature_guarantees",
+    "label_sensitivity",
+    "most_memberships",
+    "no_guarantee",
+    "noise_guarantee",
+    "record_sensitivity",
+    "shared_rows",
+    "warn_of_same_rows",
+    "warn_of_shared_rows",
+]
 
 
-def as_scaled(guarantee: Guarantee, origin: Provenance) -> Guarantee:
-    """Return what a guarantee says of a release whose pipeline has this origin.
+_REMEDY = (
+    "If these rows are private, the guarantee does not hold. Use other rows, or declare ranges"
+    " with --range (Python: ranges=...). To accept a data-dependent guarantee instead, use"
+    " --standardize rows (Python: standardize='rows'). Only you see this line."
+)
 
-    Numbers that were declared or come from public rows leave it as it is. Numbers from private
-    rows, and those of unknown origin, make it data-dependent: the release shows them.
+
+class SharedRowsWarning(UserWarning):
+    """Rows that were declared public are also in the private table. Only the owner sees this."""
+
+
+def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> None:
+    """Warn the owner if rows that were used for scaling are also in the private table."""
+    shared, rows = shared_rows(public, private, names)
+    if shared:
+        text = (
+            f"{shared:,} of the {rows:,} rows that were used for scaling are also in the private"
+            " table."
+        )
+        _tell(text)
+
+
+def warn_of_same_rows(row_hash: str, public_hashes: Sequence[str]) -> None:
+    """Warn the owner if the pipeline was fitted on the rows that are private now."""
+    if row_hash in public_hashes:
+        text = (
+            "The pipeline was fitted on these rows when they were declared public. They are"
+            " private now."
+        )
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    """Warn the owner. If warnings are errors, print the line instead: nothing may depend on it."""
+    try:
+        warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=4)
+    except SharedRowsWarning as warning:
+        sys.stderr.write(f"suffice: warning: {warning}\n")
+
+
+def shared_rows(public: Table, private: Table, names: Sequence[str]) -> tuple[int, int]:
+    """Return how many rows of ``public`` occur in ``private`` as well, and how many it has.
+
+    A row that one table has twice and the other once counts once. Rows are compared by their
+    128-bit hashes. Those of the public table are kept, 16 bytes a row; the private one is read
+    batch by batch.
     """
-    if origin.is_public:
-        return guarantee
-    kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind
-    assumptions = (*guarantee.assumptions, _ACCEPTED[origin.source])
-    return replace(guarantee, kind=kind, assumptions=assumptions)
+    public_keys, copies = np.unique(np.concatenate([*_keys(public, names)]), return_counts=True)
+    matches = np.zeros(len(public_keys), dtype=np.int64)
+    for keys in _keys(private, names):
+        positions = np.minimum(np.searchsorted(public_keys, keys), len(public_keys) - 1)
+        matching_positions = positions[public_keys[positions] == keys]
+        matches += np.bincount(matching_positions, minlength=len(public_keys))
+    return int(np.minimum(matches, copies).sum()), int(copies.sum())
 
 
-def scaling_trouble(origin: Provenance) -> str:
-    """Return why a pipeline of this origin, private or unknown, cannot be used as public."""
-    return _TROUBLE[origin.source]
+def _keys(table: Table, names: Sequence[str]) -> Iterator[np.ndarray]:
+    lanes = RowLanes(table.schema, names)
+    for batch in table.batches(names):
+        yield np.ascontiguousarray(lanes.of(batch).T).view("V16").ravel()
 
 
-def stated_trouble(guarantees: Iterable[Guarantee]) -> str | None:
-    """Return what `as_scaled` found fault with in these guarantees, if it did."""
-    stated = {assumption for guarantee in guarantees for assumption in guarantee.assumptions}
-    return next((_TROUBLE[source] for source, line in _ACCEPTED.items() if line in stated), None)
+UNCLIPPED = 2.0**300  # a norm bound that no row reaches
+_CODED = (0.0, 1.0)  # the two values of a protected column, unless its range declares others
+_ROOM = 1 + 2.0**-20  # a box inside its norm bound, whatever floats round
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """A private table, its columns by role, and the pipeline that its rows go through.
+
+    Parameters
+    ----------
+    table : Table
+        The private table.
+    roles : Roles
+        Its label and feature columns.
+    pipeline : Pipeline
+        How rows become vectors.
+    source : str
+        Where the pipeline came from: given, public, rows or declared.
+    ranges : mapping
+        Declared range (low, high) by column. A number outside counts as the end of its range.
+    coded : tuple of str
+        Columns that hold their two declared values only, and become -1 and +1.
+    public : Table, optional
+        The table that scales come from, where they come from one.
+    """
+
+    table: Table
+    roles: Roles
+    pipeline: Pipeline
+    source: str
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    coded: tuple[str, ...] = ()
+    public: Table | None = None
+
+    @property
+    def origin(self) -> Provenance:
+        """Where the numbers of the pipeline came from, through whatever releases."""
+        return self.pipeline.origin
+
+    @property
+    def named_rows(self) -> tuple[str, ...]:
+        """The hashes of the rows that a given pipeline was fitted on, where it names them."""
+        return self.origin.rows if self.source == "given" else ()
+
+    def tell_overlap(self) -> None:
+        """Tell the owner, and nobody else, how many public rows are private ones; reads both."""
+        if self.public is not None:
+            warn_of_shared_rows(self.public, self.table, self.roles.features)
+
+    def encoded(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Return the columns of a batch before the affine end, numbers held to their ranges."""
+        columns = self.pipeline.encoded(batch)
+        if self.ranges:  # a copy, in which an end of a range is that end exactly
+            columns = columns.astype(np.float64)
+        for column, (low, high) in self.ranges.items():
+            j = self.positions(column)[0]
+            if column in self.coded:
+                strange = int(np.count_nonzero((columns[j] != low) & (columns[j] != high)))
+                if strange:
+                    raise TableError(
+                        f"Column {column!r}: {strange} cells are neither {low:g} nor {high:g}. A"
+                        " protected column holds two values. Declare them as its range (--range;"
+                        " Python: ranges)."
+                    )
+            np.clip(columns[j], low, high, out=columns[j])
+        return columns
+
+    def positions(self, name: str) -> range:
+        """Return the coordinates of a column."""
+        start = 0
+        for column in self.pipeline.columns:
+            if column.name == name:
+                return range(start, start + len(column.outputs))
+            start += len(column.outputs)
+        raise ParameterError(f"The pipeline has no column {name!r}.")
+
+    def reach(self, name: str) -> float:
+        """Return how far one changed value of a column moves a row, at most."""
+        (column,) = (c for c in self.pipeline.columns if c.name == name)
+        corners = _corners(self.pipeline, column, self.positions(name), self.ranges)
+        return max(float(np.linalg.norm(a - b)) for a in corners for b in corners)
+
+    def box_norm(self) -> float:
+        """Return the largest norm that a row of declared cells can have, before the intercept."""
+        total = 0.0
+        for column in self.pipeline.columns:
+            corners = _corners(self.pipeline, column, self.positions(column.name), self.ranges)
+            total += max(float(corner @ corner) for corner in corners)
+        return math.sqrt(total)
+
+
+def _corners(
+    pipeline: Pipeline, column: Column, positions: range, ranges: Mapping[str, Range]
+) -> list[np.ndarray]:
+    """Return the extreme vectors that the coordinates of one column can hold."""
+    where = slice(positions.start, positions.stop)
+    mean, scale = pipeline.mean[where], pipeline.scale[where]
+    if column.categories is None:
+        if column.name not in ranges:
+            raise ParameterError(
+                f"Column {column.name!r} has no declared range. --unit attribute needs one for"
+                " every column of numbers (--range; Python: ranges)."
+            )
+        cells = [np.array([end]) for end in ranges[column.name]]
+    else:
+        cells = list(np.eye(len(column.categories)))
+        if pipeline.fill is not None:
+            cells.append(pipeline.fill[where])
+    return [(cell - mean) / scale for cell in cells]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateScaling:
+    """How private rows become vectors, without showing anything about them.
+
+    Parameters
+    ----------
+    standardize : table, "none" or "rows", optional
+        A public table that numbers are scaled by, or no scaling. "rows" scales by the private rows
+        themselves, which makes a guarantee data-dependent.
+    ranges : mapping or pair, optional
+        Column to (low, high), or one pair for all columns: known beforehand, scaled to [-1, 1].
+    bound : float, optional
+        Length at which longer rows are shortened, known beforehand.
+    clip : float, optional
+        Quantile of the public table's row lengths at which longer rows are shortened.
+    intercept : float, optional
+        Weight of the constant coordinate; 0 for none.
+    missing : str
+        What a missing value becomes: an error, the mean of its column, or zero.
+    categories : mapping, optional
+        Column to the list of its categories.
+    pipeline : Pipeline, optional
+        The scaling of another release. A guarantee is data-dependent where that scaling came from
+        private rows, or where its origin is unknown.
+    map : str, optional
+        A public feature map, fitted on the public table; for mechanisms that offer one.
+    """
+
+    standardize: Any = preprocessing_option(
+        None,
+        "Public table (a file) that numbers are scaled by; none for no scaling; rows for the"
+        " private rows themselves, which is not differentially private. Default: --range, or rows"
+        " without --epsilon.",
+        path=lambda text: None if text in ("rows", "none") else Path(text),
+    )
+    ranges: Mapping[str, Range] | Range | ByColumn | None = preprocessing_option(
+        None,
+        "Range of a column of numbers as COLUMN=LO,HI, for example age=0,100 (repeatable). LO,HI"
+        " holds for all other columns. Ranges must be known beforehand.",
+        name="--range",
+        parse=value_or_by_column(pair, "--range"),
+        many=True,
+    )
+    bound: float | None = preprocessing_option(
+        None, "Length at which longer rows are shortened, for example 2; known beforehand."
+    )
+    clip: float | None = preprocessing_option(
+        None,
+        "Quantile of the public table's row lengths at which longer rows are shortened, for example"
+        " 0.95.",
+        planned=False,
+    )
+    intercept: float | None = preprocessing_option(
+        None, "Weight of the intercept, for example 1; 0 for none.", planned=False
+    )
+    missing: Missing = option("error", **MISSING, planned=False)
+    categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
+    pipeline: Pipeline | None = option(None, **PIPELINE, planned=False)
+    map: str | None = field(default=None, init=False)
+
+    def read_private(
+        self, source: Source, *, promised: bool, protect: Sequence[str], boxed: bool
+    ) -> PrivateRows:
+        """Return the private table with its pipeline; reads its rows only where they scale it.
+
+        ``promised``: a guarantee is asked for. ``protect``: columns that must become -1 and +1, in
+        rows that are never clipped. ``boxed``: rows must not be clipped, since one value would then
+        move all coordinates; the norm bound is that of the declared ranges.
+        """
+        if self.clip is not None and self.bound is not None:
+            raise ParameterError("Rows are clipped twice. Use --bound or --clip, not both.")
+        self._check_map(promised=promised)
+        label, features = source.label, source.features
+        if self.pipeline is not None:
+            features = given_features(self.pipeline, features)
+        table = self._private_table(source.data, label, features, promised=promised)
+        roles = resolve_roles(table.schema, label=label, features=features)
+        ranges = self._ranges(table.schema, roles, protect)
+        pipeline, scaled_by = self._pipeline(
+            table, roles, ranges, promised=promised, computing=source
+        )
+        public = self._public_table() if scaled_by == "public" else None
+        rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
+        if protect:
+            coded = _with_codes(rows, self.intercept)
+            if self.pipeline is not None and coded != self.pipeline:
+                raise ParameterError("The given pipeline does not code these columns as -1 and +1.")
+            return replace(rows, pipeline=coded)
+        bound = self._bound(rows, promised=promised, boxed=boxed)
+        if self.pipeline is not None:
+            return rows
+        intercept = self.intercept
+        if intercept is None:
+            intercept = 1.0 if bound == UNCLIPPED else bound / 4
+        return replace(rows, pipeline=replace(pipeline, bound=bound, intercept=intercept))
+
+    def _wanted(self, *, promised: bool) -> Any:
+        """Return where scales come from: a public table, "rows", "none" or "declared"."""
+        if self.standardize is not None:
+            return self.standardize
+        declared = self.ranges is not None or self.bound is not None
+        return "declared" if declared or promised else "rows"
+
+    def _check_map(self, *, promised: bool) -> None:
+        """Raise unless a map, if there is one, can be fitted on a public table."""
+        if self.map is None:
+            return
+        if self.pipeline is not None:
+            raise ParameterError("The pipeline already fixes the map. Remove --map.")
+        wanted = self._wanted(promised=promised)
+        if isinstance(wanted, str) and wanted in {"rows", "none", "declared"}:
+            raise ParameterError(
+                "A feature map is fitted on public rows. Name them with --standardize FILE, or"
+                " remove --map."
+            )
+
+    def _public_table(self) -> Table:
+        """Return the table that scales come from; its own cells tell its types."""
+        return open_table(self.standardize, text=self.categories or ())
+
+    def _private_table(
+        self, data: Any, label: str | None, features: Sequence[str] | None, *, promised: bool
+    ) -> Table:
+        """Return the private table; a CSV file's columns have the types that are declared.
+
+        Columns with categories, and those that are texts in the public table, are texts, all others
+        numbers: no type is read off a private cell, unless scales are as well.
+        """
+        wanted = self._wanted(promised=promised)
+        coded = list(self.categories or {})
+        if self.pipeline is not None:
+            coded = [c.name for c in self.pipeline.columns if c.categories is not None]
+        elif isinstance(wanted, str) and wanted == "rows":
+            if features is None:
+                return open_table(data, text=[label, *coded])
+            uncoded = [name for name in features if name not in coded]
+            return open_table(open_columns(data, uncoded, label=label), text=coded)
+        elif not isinstance(wanted, str) or wanted not in {"none", "declared"}:
+            schema = self._public_table().schema
+            coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
+        names = column_names(data) if features is None else features
+        numbers = [name for name in names if name != label and name not in coded]
+        return open_declared(data, text=[label, *coded], numbers=numbers)
+
+    def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
+        """Return the declared ranges of the columns of numbers, coded ones among them."""
+        numbers = [n for n in roles.features if not self._is_text(schema, n)]
+        declared = ByColumn.of(self.ranges)
+        strange = sorted({*declared.named, *protect} - set(numbers))
+        if strange:
+            raise ParameterError(
+                f"{strange[0]!r} is declared, but it is no feature column of numbers."
+            )
+        coded = ByColumn(dict.fromkeys(protect, _CODED) | dict(declared.named), declared.others)
+        limits = {name: coded[name] for name in numbers}
+        return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
+
+    def _is_text(self, schema: pa.Schema, name: str) -> bool:
+        """Say whether a column becomes categories: as a given pipeline has it, if there is one."""
+        if self.pipeline is not None:
+            return any(c.name == name and c.categories is not None for c in self.pipeline.columns)
+        return name in (self.categories or {}) or is_categorical(schema.field(name).type)
+
+    def _pipeline(
+        self,
+        table: Table,
+        roles: Roles,
+        ranges: Mapping[str, Range],
+        *,
+        promised: bool,
+        computing: Computing,
+    ) -> tuple[Pipeline, str]:
+        """Return the pipeline, its norm bound still open, and where it came from."""
+        if self.pipeline is not None:
+            return self.pipeline, "given"
+        wanted = self._wanted(promised=promised)
+        if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
+            fitted, row_hash = self._fitted(self._public_table(), roles, computing)
+            return replace(fitted, origin=public_rows(row_hash)), "public"
+        if wanted == "rows":
+            fitted, _ = self._fitted(table, roles, computing)
+            return replace(fitted, origin=PRIVATE_ROWS), "rows"
+        return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
+
+    def _fitted(self, table: Table, roles: Roles, computing: Computing) -> tuple[Pipeline, str]:
+        """Return the pipeline of a table's columns, and their hash; its label is never read."""
+        resolve_roles(table.schema, features=roles.features)
+        declared = dict(self.categories or {})
+        summary = public_summary(table, roles.features, frozenset(declared), computing)
+        fitted = fit_pipeline(
+            summary,
+            roles.features,
+            categories=declared,
+            missing=self.missing,
+            clip=self.clip,
+            map_spec=self.map,
+        )
+        return fitted, summary.rows_hash
+
+    def _declared(
+        self, schema: pa.Schema, roles: Roles, ranges: Mapping[str, Range], *, scaled: bool
+    ) -> Pipeline:
+        """Return the pipeline of what was declared: ranges become [-1, 1], or nothing is scaled."""
+        columns, mean, scale = [], [], []
+        for name in roles.features:
+            if self._is_text(schema, name):
+                values = tuple((self.categories or {}).get(name, ()))
+                if not values:
+                    raise ParameterError(
+                        f"Column {name!r} has no declared categories. They are never read from"
+                        " private rows. Declare them (--categories; Python: categories=...)."
+                    )
+                proportion = 1 / len(values)
+                columns.append(Column(name, values))
+                mean += [proportion] * len(values)
+                scale += [max(math.sqrt(proportion * (1 - proportion)), 0.1)] * len(values)
+                continue
+            columns.append(Column(name))
+            if scaled and name not in ranges:
+                raise _no_range(name)
+            low, high = ranges[name] if scaled else (-1.0, 1.0)
+            mean.append((low + high) / 2)
+            scale.append((high - low) / 2)
+        if not scaled:
+            mean, scale = [0.0] * len(mean), [1.0] * len(scale)
+        middle = np.array(mean)
+        fill = {"error": None, "mean": middle, "zero": np.zeros_like(middle)}[self.missing]
+        return Pipeline(
+            tuple(columns),
+            self.missing,
+            middle,
+            np.array(scale),
+            UNCLIPPED,
+            0.0,
+            fill,
+            origin=DECLARED,
+        )
+
+    def _bound(self, rows: PrivateRows, *, promised: bool, boxed: bool) -> float:
+        """Return the norm that rows are clipped at."""
+        of_pipeline = rows.pipeline.bound
+        if boxed:
+            box = rows.box_norm() * _ROOM
+            if (self.pipeline is not None and of_pipeline < box) or self.bound is not None:
+                raise ParameterError(
+                    "--unit attribute works only if rows are not clipped. Remove --bound; it is"
+                    " computed from --range."
+                )
+            return box
+        if self.pipeline is not None:
+            if promised and of_pipeline >= UNCLIPPED:
+                raise ParameterError(
+                    "The given pipeline clips no rows, and a guarantee needs a bound on their"
+                    " length. Use the pipeline of a release that clips."
+                )
+            return of_pipeline
+        if self.bound is not None:
+            return float(self.bound)
+        if not promised:
+            return UNCLIPPED if self.clip is None else of_pipeline
+        if rows.source != "declared":
+            return of_pipeline
+        if self.clip is not None:
+            raise ParameterError(
+                "--clip needs a public table (--standardize FILE). Without one, declare a --bound."
+            )
+        numbers = [c.name for c in rows.pipeline.columns if c.categories is None]
+        if set(numbers) <= set(rows.ranges):
+            return rows.box_norm() * _ROOM
+        raise ParameterError(
+            "A guarantee needs a bound on the length of rows, known beforehand. Declare --bound or"
+            " --range, or give a public table with --standardize FILE (Python: bound, ranges,"
+            " standardize)."
+        )
+
+
+def _checked_range(name: str, limits: Any) -> Range:
+    try:
+        low, high = (float(end) for end in limits)
+    except (TypeError, ValueError):
+        raise ParameterError(f"Column {name!r}: a range is two numbers, for example 0,1.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError(f"Column {name!r}: a range is two finite numbers, the lesser first.")
+    return low, high
+
+
+def _no_range(name: str) -> ParameterError:
+    return ParameterError(
+        f"Column {name!r} has no declared range, and it is never read from private rows. Declare it"
+        " (--range; Python: ranges), or give a public table (--standardize FILE). If it holds"
+        " texts, declare them (--categories; Python: categories). --standardize none leaves"
+        " numbers as they are; --standardize rows is not differentially private."
+    )
+
+
+def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
+    """Return the pipeline with coded columns at -1 and +1, and rows as long as they are."""
+    uncoded = rows.pipeline
+    mean, scale = uncoded.mean.copy(), uncoded.scale.copy()
+    fill = None if uncoded.fill is None else uncoded.fill.copy()
+    for name in rows.coded:
+        (j,) = rows.positions(name)
+        low, high = rows.ranges[name]
+        mean[j], scale[j] = (low + high) / 2, (high - low) / 2
+        # As the kernel computes it. Unequal sizes would tell the two values' counts apart.
+        if [(end - mean[j]) * (1.0 / scale[j]) for end in (low, high)] != [-1.0, 1.0]:
+            raise ParameterError(f"Column {name!r}: code its two values as 0 and 1.")
+        if fill is not None:  # a missing value counts as the lesser one
+            fill[j] = low
+    weight = uncoded.intercept if rows.source == "given" else intercept
+    weight = 1.0 if weight is None else weight
+    return replace(uncoded, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)
+
+
+_MORE = 1 + 1e-12  # than a handful of float operations can lose
+
+
+def most_memberships(count: int, signs: str) -> int:
+    """Return in how many of ``count`` rados one example can be: B/2 with structured signs."""
+    return (1 << (count - 1).bit_length()) // 2 if signs == "hadamard" else count
+
+
+def _row_steps(pipeline: Pipeline, step: float) -> float:
+    """Return the largest 2-norm of a row on the lattice, from its declared bound."""
+    width = len(pipeline.outputs)
+    clipped = pipeline.norm_bound * (1 + (width + 8) * 2.0**-52)  # clipping rounds
+    return (clipped / step + math.sqrt(width) / 2) * _MORE  # and so does the lattice
+
+
+def _sensitivity(steps: float, dimension: int) -> Sensitivity:
+    return Sensitivity(math.ceil(steps * math.sqrt(dimension) * _MORE), steps, dimension)
+
+
+def label_sensitivity(pipeline: Pipeline, step: float) -> Sensitivity:
+    """Return how far one label moves the vector that all rados share: by its row."""
+    return _sensitivity(_row_steps(pipeline, step), len(pipeline.outputs))
+
+
+def record_sensitivity(
+    pipeline: Pipeline, step: float, memberships: int, count: int
+) -> Sensitivity:
+    """Return how far one record moves the whole matrix: 2 sqrt(memberships) max ||x||."""
+    steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE
+    return _sensitivity(steps, count * len(pipeline.outputs))
+
+
+def attribute_sensitivity(
+    reach: float, step: float, memberships: int, count: int, coordinates: int
+) -> Sensitivity:
+    """Return how far one value moves the coordinates of its column: ``reach`` in each rado."""
+    # Both values are rounded to the lattice, and a little before it.
+    steps = reach * _MORE / step + math.sqrt(coordinates) * (1 + 2.0**-10)
+    return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)
+
+
+_PUBLIC = ("the number of rows", "the class list", "the columns and how they are scaled")
+_DECLARED = Assumption(
+    "classes, ranges, bounds, categories and scales were not chosen by looking at the records",
+    "declared by the owner",
+)
+_FROM_PUBLIC = Assumption(
+    "classes, bounds and categories were not chosen by looking at the records, and the rows that"
+    " scales come from are public",
+    "declared by the owner",
+)
+_SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")
+
+
+def no_guarantee() -> Guarantee:
+    """Return the statement of rados without noise: they protect nothing."""
+    return Guarantee(
+        unit=Unit.RECORD,
+        event=Unbounded(),
+        kind=Protection.NONE,
+        public=("the number of rows", "the class list", "the columns"),
+    )
+
+
+def noise_guarantee(
+    unit: Unit,
+    event: Event,
+    delta: float,
+    *,
+    origin: Provenance,
+    of: Sequence[str] = (),
+) -> Guarantee:
+    """Return the statement of rados with noise, about one ``unit``; ``origin``: of the scales."""
+    open_to_all = {
+        Unit.LABEL: ("the feature columns: nothing is promised about them",),
+        Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
+    }
+    guarantee = Guarantee(
+        unit=unit,
+        event=event,
+        delta=0.0 if event.pure else delta,
+        public=(*_PUBLIC, *open_to_all.get(unit, ())),
+        assumptions=_unseen(origin),
+        columns=tuple(of),
+    )
+    return as_scaled(guarantee, origin)
+
+
+def _unseen(origin: Provenance) -> tuple[Assumption, ...]:
+    """Return what is taken for granted of parameters that are declared, or from public rows."""
+    return (_FROM_PUBLIC,) if origin.rows else (_DECLARED,) if origin.is_public else ()
+
+
+def feature_guarantees(
+    columns: Sequence[str],
+    rows: int,
+    count: int,
+    *,
+    epsilon: float | None,
+    delta: float,
+    truncate: float | None,
+    origin: Provenance,
+) -> tuple[Guarantee, ...]:
+    """Return the statements of DP-Feat, one per column: marginal, over all rados together.
+
+    The epsilon is what ``count`` independent rados cost at ``delta``, exactly composed; with
+    ``truncate`` the edges count as infinite loss. More than ``epsilon`` is refused.
+    """
+    low = 0 if truncate is None else truncation(rows, truncate)
+    edge = edge_mass(rows, low)
+    edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
+    if edges >= delta:
+        raise ParameterError(
+            f"The most extreme sums would show one value with probability {edges:.2g}, more"
+            f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
+            if truncate is not None
+            else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"
+            " values. Use more rows or a larger --delta."
+        )
+    cost = shift_epsilon(rows, count, delta, low)
+    if epsilon is not None and not cost <= epsilon:
+        fits = most_draws(rows, epsilon, delta, low)
+        raise ParameterError(
+            f"{count} rados of {rows} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
+            f" {epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger --epsilon."
+        )
+    of_first = Guarantee(
+        unit=Unit.ATTRIBUTE,
+        event=Approximate(cost, delta),
+        delta=delta,
+        scope=Scope.MARGINAL,
+        public=_PUBLIC,
+        assumptions=(*_unseen(origin), _SECRET),
+        columns=tuple(columns[:1]),
+    )
+    return tuple(as_scaled(replace(of_first, columns=(column,)), origin) for column in columns)

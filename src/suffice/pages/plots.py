@@ -12,16 +12,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.plain_text import markup
-from suffice.release.files import write_whole
+from suffice.plain_text import markup, name
+from suffice.release.file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE", "ORANGE", "RED", "Draw", "check_plot", "draw_panels", "draw_plan", "draw_proportions",
-    "draw_utility", "save_plot",
-]  # fmt: skip
+    "BLUE",
+    "ORANGE",
+    "RED",
+    "Draw",
+    "check_plot",
+    "draw_panels",
+    "draw_plan",
+    "draw_proportions",
+    "draw_scores",
+    "draw_utility",
+    "save_plot",
+]
+
 
 Draw = Callable[[Any], None]  # draws on a pair of axes
 
@@ -115,10 +125,10 @@ def _legend(handles: Sequence[Any], names: Sequence[str]) -> str:
     from matplotlib.figure import Figure
 
     entries = []
-    for handle, name in zip(handles, names, strict=True):
+    for handle, label in zip(handles, names, strict=True):
         key = Figure(figsize=_KEY_SIZE)
         key.legend([handle], [""], loc="center", frameon=False, borderpad=0, handlelength=3)
-        entries.append(f"<span>{_svg(key)}{markup(name)}</span>")
+        entries.append(f"<span>{_svg(key)}{markup(label)}</span>")
     return f'<div class="legend">{"".join(entries)}</div>'
 
 
@@ -157,14 +167,14 @@ def draw_utility(
     unit
         What epsilon protects.
     """
-    for name, marker in zip(curves, _MARKERS, strict=False):
-        is_auto = name == "auto"
+    for label, marker in zip(curves, _MARKERS, strict=False):
+        is_auto = label == "auto"
         style = {"color": "black", "linewidth": 2.2, "zorder": 3} if is_auto else {"linewidth": 1.4}
-        means = [np.mean(runs) for runs in curves[name]]
+        means = [np.mean(runs) for runs in curves[label]]
         (line,) = axes.plot(
-            epsilons, means, marker=marker, markersize=5, alpha=0.85, label=name, **style
+            epsilons, means, marker=marker, markersize=5, alpha=0.85, label=label, **style
         )
-        low, high = zip(*((min(runs), max(runs)) for runs in curves[name]), strict=True)
+        low, high = zip(*((min(runs), max(runs)) for runs in curves[label]), strict=True)
         axes.fill_between(epsilons, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     axes.axhline(
         without_privacy, label="without privacy", color="black", linestyle="--", linewidth=1
@@ -228,8 +238,8 @@ def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     figure = Figure(figsize=_FILE_SIZE, layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.25)
-    for name, points in curves.series.items():
-        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    for label, points in curves.series.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=label)
     low, high = zip(*curves.band, strict=True)
     axes.fill_between(curves.epsilons, low, high, alpha=0.12, label=curves.band_name)
     axes.axhline(
@@ -240,3 +250,93 @@ def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
     save_plot(figure, path, overwrite=overwrite)
+
+
+_SIZE = (8.4, 4.2)  # inches
+_MOST_CURVES = 10  # that a reader can tell apart
+
+
+def draw_scores(predictions: Any, path: Path, *, overwrite: bool = True) -> None:
+    """Draw ROC curves on the left and the calibration on the right.
+
+    Parameters
+    ----------
+    predictions
+        True classes, and what a model says of the same rows (`Predictions`).
+    path
+        The file; it ends in .svg, .png or .pdf.
+    overwrite
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the ending is none of these.
+    """
+    from matplotlib.figure import Figure
+
+    check_plot(path)
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+        axes.plot([0, 1], [0, 1], color="grey", linestyle=":", linewidth=1.2)
+        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    _draw_roc(left, predictions)
+    _draw_calibration(right, predictions)
+    save_plot(figure, path, overwrite=overwrite)
+
+
+def _draw_roc(axes: Any, predictions: Any) -> None:
+    """Draw the true against the false positives of each class; of two classes, of the second."""
+    axes.set(title="ROC curve", xlabel="false positive rate", ylabel="true positive rate")
+    if predictions.ranking is None or predictions.auc is None:
+        _write(axes, "absent: nothing ranks these rows")
+        return
+    classes = range(len(predictions.classes))
+    shown = [1] if len(classes) == 2 else [k for k in classes if predictions.shares[k] > 0]
+    for k in shown[:_MOST_CURVES]:
+        false, true = _rates(predictions.ranking[:, k], predictions.truth == k)
+        label = _class_words(predictions, k)
+        axes.plot(false, true, label=label, **({"color": BLUE} if len(shown) == 1 else {}))
+    extra = len(shown) - _MOST_CURVES
+    more = f"; {extra} more classes not drawn" if extra > 0 else ""
+    axes.legend(
+        frameon=False, fontsize="small", loc="lower right", title=f"AUC {predictions.auc:.3f}{more}"
+    )
+
+
+def _rates(ranking: np.ndarray, of_class: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return false and true positive rates at every threshold, from the highest to the lowest."""
+    order = np.argsort(-ranking, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(ranking[order])), len(order) - 1)
+    true = np.cumsum(of_class[order])[ends]
+    false = ends + 1 - true
+    return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
+
+
+def _draw_calibration(axes: Any, predictions: Any) -> None:
+    """Draw the proportion that came true against the stated probability, larger for more rows."""
+    two = len(predictions.classes) == 2
+    of = f"class {name(predictions.classes[1])}" if two else "the predicted class"
+    axes.set(
+        title="Calibration", xlabel=f"stated probability of {of}", ylabel="observed proportion"
+    )
+    bins = predictions.calibration
+    if bins is None:
+        _write(axes, "absent: this model gives no probabilities")
+        return
+    axes.vlines(bins.stated, *bins.chance_interval(), color="grey", alpha=0.35, linewidth=5)
+    axes.plot(bins.stated, bins.observed, color=BLUE, linewidth=1)
+    sizes = 12 + 90 * bins.rows / bins.rows.max()
+    axes.scatter(bins.stated, bins.observed, s=sizes, color=BLUE, zorder=3)
+    axes.text(0.03, 0.95, f"ECE {bins.error:.3f}\ngrey: chance at 95 %", fontsize="small", va="top")
+
+
+def _class_words(predictions: Any, position: int) -> str:
+    """Return the name of a class; a dollar sign in it does not begin a formula."""
+    return f"class {name(predictions.classes[position])}".replace("$", r"\$")
+
+
+def _write(axes: Any, words: str) -> None:
+    axes.text(0.5, 0.6, words, ha="center", fontsize="small")

@@ -5,7 +5,7 @@ from the numbers that were asked for. No floating-point number takes part in a d
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,8 @@ from suffice.privacy import calibrate
 from suffice.privacy.events import Pure
 from suffice.privacy.randomness import private_blocks
 
-__all__ = ["Response"]
+__all__ = ["Response", "draw_balls", "enough_balls"]
+
 
 _WHOLE = 2**64
 _MOST = 45.0  # e^45 > 2^64: from here on every other answer has one word, the least
@@ -182,3 +183,35 @@ class Response:
             totals = np.cumsum(np.array(column[:-1], dtype=object))
             ends.append([*totals.tolist(), _WHOLE - 1])
         return np.array(ends, dtype=np.uint64)
+
+
+_LARGEST_TOTAL = 2**62
+_FEWEST, _MOST_BALLS = 2**16, 2**20  # a million balls take some hundredths of a second
+_PER_UNIT = 64  # balls per unit of A: the deviation grows by 0.8 %
+
+
+def enough_balls(concentration: float) -> int:
+    """Return N for a Dirichlet of this A = sum a; above 2^14 it no longer keeps up with A."""
+    return int(min(max(_PER_UNIT * concentration, _FEWEST), _MOST_BALLS))
+
+
+def draw_balls(weights: Sequence[int], unit: int, balls: int) -> NDArray[np.int64]:
+    """Return how often each colour comes among ``balls`` balls of the urn of Dir(weights / unit).
+
+    Fresh at every call; exact in integers.
+    """
+    start = [int(w) for w in weights]
+    if any(w < 0 for w in start) or sum(start) < 1 or unit < 1 or balls < 1:
+        raise ParameterError("The weights must be zero or more, and not all zero.")
+    if sum(start) + unit * balls >= _LARGEST_TOTAL:
+        raise ParameterError("The Dirichlet parameters are too large. Use another mechanism.")
+    from suffice.kernels import response as kernel
+
+    state, counts = np.array(start, dtype=np.uint64), np.zeros(len(start), dtype=np.int64)
+    remaining = balls
+    while remaining:
+        for words in private_blocks(2 * remaining):  # more than half of all words give a ball
+            remaining -= kernel.draw_balls(state, np.uint64(unit), words, remaining, counts)
+            if not remaining:
+                break
+    return counts

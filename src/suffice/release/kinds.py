@@ -1,9 +1,6 @@
-"""The registry of kinds: what each holds, how it is checked and how two of them merge, as data.
+"""What `suffice inspect` says of a release, beside its guarantees: lines of names and values."""
 
-A new kind is one entry here. Loading, checking, merging, inspecting and the tests that run over
-every kind read this table and hold no list of their own.
-"""
-
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -14,6 +11,11 @@ from numpy.typing import NDArray
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.models.trees import are_whole_trees
+from suffice.plain_text import listed, name
+from suffice.privacy import calibrate
+from suffice.privacy.events import Gaussian
+from suffice.privacy.guarantee import Guarantee, Unit
+from suffice.privacy.moments import BlockWeights
 from suffice.release.claims import (
     Check,
     claims_of_labels,
@@ -23,28 +25,233 @@ from suffice.release.claims import (
     claims_of_records,
     claims_of_votes,
 )
-from suffice.release.moments import (
-    claims_of_moments,
-    merge_weights_of_moments,
-    moment_noise_words,
-    moment_words,
-)
-from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
-from suffice.release.words import (
-    Lines,
-    accuracy_words,
-    bag_words,
-    column_words,
-    count_noise_words,
-    detail_words,
-    model_words,
-    noise_words,
-)
+from suffice.release.columns import SpreadColumn, discrete_sizes, number_limits
 
 __all__ = [
-    "KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "no_claims", "register_kind",
+    "KINDS",
+    "ArrayRule",
+    "DetailRule",
+    "Kind",
+    "Lines",
+    "accuracy_words",
+    "bag_words",
+    "check_moments",
+    "claims_of_moments",
+    "column_words",
+    "count_noise_words",
+    "detail_words",
+    "kind_named",
+    "merge_weights_of_moments",
+    "model_words",
+    "moment_noise_words",
+    "moment_words",
+    "no_claims",
+    "noise_words",
+    "register_kind",
     "row_weights",
-]  # fmt: skip
+]
+
+
+Lines = list[tuple[str, str]]
+_SHOWN = 6  # of many columns or bags
+_HIDDEN = ("classes", "columns", "bags")  # said elsewhere, or in words of their own
+
+
+def noise_words(release: Any) -> str:
+    """Return how large the noise of a release is, on each of its numbers."""
+    deviation = release.noise.diagonal(len(release.pipeline.outputs)).mean() ** 0.5
+    if release.noise.form == "identity":
+        return f"{deviation:.4g} (standard deviation per feature)"
+    return (
+        f"{deviation:.4g} (standard deviation per feature, on average); more where rows vary more"
+    )
+
+
+def count_noise_words(release: Any) -> str:
+    """Return how large the noise of counts is."""
+    # The noise is stated along directions that keep a bag's total; a count has less.
+    along = release.noise.diagonal(len(release.details["bags"])).mean()
+    deviation = (along * (1 - 1 / len(release.classes))) ** 0.5
+    return f"{deviation:.4g} (standard deviation per count)"
+
+
+def detail_words(release: Any) -> Lines:
+    """Return the public parameters of a release."""
+    stated = {key: value for key, value in release.details.items() if key not in _HIDDEN}
+    return [
+        (_NAMES.get(key, key), _value_text(value))
+        for key, value in stated.items()
+        if value not in (None, [], 0)
+    ]
+
+
+_NAMES = {
+    "step": "rounding step",
+    "count": "subset sums",
+    "support": "rows per sum",
+    "protect": "protected columns",
+    "enrolled": "enrolled parties",
+}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.2g}".replace("e-0", "e-")
+    return listed(value) if isinstance(value, list) else name(value)
+
+
+def bag_words(release: Any) -> Lines:
+    """Return the parameters and the released proportions of the first few bags."""
+    arrays, names = release.arrays, release.details["bags"]
+    sizes = arrays["sizes"]
+    lines = [("bags", f"{len(names)}, of {sizes.min()} to {sizes.max()} rows")]
+    for bag, size, proportions in zip(names[:_SHOWN], sizes, arrays["proportions"], strict=False):
+        numbers = ", ".join(f"{proportion:.3f}" for proportion in proportions[:_SHOWN])
+        more = ", ..." if len(proportions) > _SHOWN else ""
+        lines.append((f"bag {name(bag)}", f"{numbers}{more} of {size} rows"))
+    if len(names) > _SHOWN:
+        lines.append(("", f"and {len(names) - _SHOWN} more"))
+    return [*detail_words(release), *lines]
+
+
+def column_words(release: Any) -> Lines:
+    """Return what randomised columns hold and how they were randomised, the first few of them."""
+    columns: Sequence[Any] = release.details["columns"]
+    first = [SpreadColumn.from_json(item) for item in columns[:_SHOWN]]
+    texts = [f"{name(column.name)}: {column.noise}" for column in first]
+    texts += [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
+    return [*detail_words(release), *([("columns", "; ".join(texts))] if texts else [])]
+
+
+def accuracy_words(release: Any) -> Lines:
+    """Return how good a model is expected to be, from randomised labels that were held out."""
+    accuracy, low, high = (release.details[f"accuracy{end}"] for end in ("", "_low", "_high"))
+    lines = [("nodes", f"{release.details['count']:,}")]
+    if accuracy is not None and low is not None and high is not None:
+        about = "estimated from randomised labels"
+        lines.append(("accuracy", f"{accuracy:.3f} ({low:.3f} to {high:.3f} at 95 %), {about}"))
+    return lines
+
+
+def model_words(release: Any) -> Lines:
+    """Return how a model was fitted and how good it is expected to be."""
+    details = release.details
+    lines = [("loss", name(details["loss"])), ("penalty", f"{details['lam']:.3g}")]
+    if details["risk"] is not None:
+        within = ""
+        if details["risk_low"] is not None:  # a model of rados states no interval
+            within = f" ({details['risk_low']:.4g} to {details['risk_high']:.4g} at 95 %)"
+        lines.append(("risk", f"{details['risk']:.4g}{within}, estimated without labels"))
+    if details["parameter_bound"] is not None:
+        bound = f"{details['parameter_bound']:.4g}"
+        text = f"the noise changed the coefficients by at most {bound} (2-norm, probability 95 %)"
+        lines.append(("noise effect", text))
+    return lines
+
+
+_LOST = 1e-6  # of a deviation: more than integers and floats move it, in the claim's favour
+_LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12  # of a Gaussian event
+_TAIL = 100.0  # deviations: beyond with probability e^-100
+_MOST_NOISE = 2.0**61  # in units of what is summed: integers are finer, and end there
+
+
+def claims_of_moments(release: Any) -> Callable[[Guarantee], bool]:
+    """Return the check of moments: what one record moves, over the noise that is stated.
+
+    The four deviations imply the weights of the blocks, and these how far one record moves them. Of
+    several owners a file does not say whose noise is whose; then the event alone is checked.
+    """
+    details = release.details
+    rows, bound, classes = release.rows, release.pipeline.bound, len(release.classes)
+    square = details["second_noise"] / bound**2
+    alone = len(release.parts) == 1
+    try:
+        weights = BlockWeights(
+            classes,
+            square / (details["mean_noise"] / bound),
+            square / (details["operator_noise"] / bound),
+            square / (details["proportions_noise"] * (2 if classes == 2 else 1)),
+        )
+        multiplier = square * rows / weights.sensitivity * (1 + _LOST)
+    except (ArithmeticError, ValueError):
+        return lambda _: False
+    if not multiplier >= _LEAST_MULTIPLIER:
+        return lambda _: False
+
+    def check(claimed: Guarantee) -> bool:
+        if claimed.unit is not Unit.RECORD or not isinstance(claimed.event, Gaussian):
+            return False
+        if not alone or multiplier > _MOST_MULTIPLIER:
+            return True
+        if claimed.delta == 0:
+            return False
+        least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
+        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+
+    return check
+
+
+def check_moments(release: Any) -> None:
+    """Raise if the release holds numbers that its declared bound and noise cannot give."""
+    bound, details = release.pipeline.bound, release.details
+    limits = {
+        "second_moments": (bound**2, details["second_noise"]),
+        "mean": (bound, details["mean_noise"]),
+        "operator": (bound, details["operator_noise"]),
+        "proportions": (1.0, details["proportions_noise"]),
+    }
+    second = release.arrays["second_moments"]
+    far = any(
+        noise > _MOST_NOISE * unit
+        or np.abs(release.arrays[name]).max() > (unit + _TAIL * noise) * (1 + _LOST)
+        for name, (unit, noise) in limits.items()
+    )
+    if far or not np.array_equal(second, second.T):
+        raise CorruptFileError(
+            "the file holds numbers that its declared bound and noise cannot give."
+        )
+
+
+def merge_weights_of_moments(releases: Sequence[Any]) -> np.ndarray:
+    """Return the weights of owners' moments in their mean: the inverse of their variance.
+
+    That of the noise is s^2. That of the sampling is about 1/(m d^2), in rows of length 1: d
+    coordinates of mean square 1/d.
+    """
+    variances = [
+        (release.details["second_noise"] / release.pipeline.bound**2) ** 2
+        + 1 / (release.rows * len(release.pipeline.outputs) ** 2)
+        for release in releases
+    ]
+    weights = 1 / np.array(variances)
+    return np.asarray(weights / weights.sum())
+
+
+def moment_words(release: Any) -> list[tuple[str, str]]:
+    """Return the released class proportions, in words."""
+    proportions = release.arrays["proportions"]
+    listing = ", ".join(f"{share:.3f}" for share in proportions[:6]) + (
+        ", ..." if len(proportions) > 6 else ""
+    )
+    noise = release.details["proportions_noise"]
+    width = len(release.pipeline.outputs)
+    return [
+        ("moments", f"of {width} coordinates: {width * (width + 1) // 2:,} products and squares"),
+        ("class proportions", f"{listing}, noise {noise:.2g} (standard deviation)"),
+    ]
+
+
+def moment_noise_words(release: Any) -> str:
+    """Return how large the noise is, relative to rows as long as allowed."""
+    bound, details = release.pipeline.bound, release.details
+    return (
+        f"{details['second_noise'] / bound**2:.3g} on squares,"
+        f" {details['second_noise'] / bound**2 / math.sqrt(2):.3g} on products,"
+        f" {details['mean_noise'] / bound:.3g} on means,"
+        f" {details['operator_noise'] / bound:.3g} on means by class"
+        " (standard deviations; the longest row has length 1)"
+    )
+
 
 Array = NDArray[Any]
 _LONGEST_WORD = 60

@@ -9,11 +9,10 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.privacy.guarantee import Assumption
-from suffice.release.artifact import Part, Release
-from suffice.release.covariance import Covariance
 from suffice.release.kinds import kind_named
+from suffice.release.release import Covariance, Part, Release
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.provenance import weakest
+from suffice.tables.terms import weakest
 
 __all__ = ["SHAPED", "agreed_pipeline", "apart", "has_shaped_noise", "merge"]
 

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from suffice.errors import SignatureError, StorageError
-from suffice.release.artifact import Release, Signature, manifest_bytes
-from suffice.release.files import read_bounded, write_whole
+from suffice.release.file import read_bounded, write_whole
+from suffice.release.release import Release, Signature, manifest_bytes
 
 __all__ = [
     "check_signature",

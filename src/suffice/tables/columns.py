@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import TableError
-from suffice.tables.temporal import TEMPORAL_UNITS
+from suffice.tables.terms import TEMPORAL_UNITS
 
 __all__ = [
     "Roles",

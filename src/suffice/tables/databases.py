@@ -1,23 +1,432 @@
-"""Tables in databases: the rows of a query, read in one snapshot and never held together."""
+"""What all databases share: a connection that reads, columns by the SQL of their cells."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
+from typing import Any, ClassVar
+from urllib.parse import quote
 from weakref import finalize
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, StorageError, TableError
-from suffice.tables import batching
-from suffice.tables.batching import equal_batches, read_ahead
+from suffice.tables import table
 from suffice.tables.columns import position_of
-from suffice.tables.places import shown_address
-from suffice.tables.sql.database import Column, Database, identifier, selected
-from suffice.tables.sql.opening import database_at
+from suffice.tables.files import shown_address
+from suffice.tables.labels import LONGEST_TEXT, label_texts, plain_texts, texts_of
+from suffice.tables.numbers import numbers_of
+from suffice.tables.table import equal_batches, read_ahead
 
-__all__ = ["Query", "QueryTable"]
+__all__ = [
+    "TYPED_ROWS",
+    "AdbcDatabase",
+    "Cells",
+    "Column",
+    "Database",
+    "Declared",
+    "DuckDB",
+    "PostgreSQL",
+    "Query",
+    "QueryTable",
+    "SQLite",
+    "as_it_is",
+    "as_label",
+    "as_numbers",
+    "database_at",
+    "file_of",
+    "identifier",
+    "selected",
+    "unusable",
+]
+
+
+Cells = Sequence[pa.Array]
+Declared = Mapping[str, pa.DataType]
+
+TYPED_ROWS = 1 << 16  # of which a type is inferred, as for CSV files
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a query, and how it is read.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    kind : pyarrow.DataType
+        The type of the column.
+    cells : tuple of str
+        SQL for its cells, in one column or several. A column without SQL cannot be read.
+    decode : callable
+        Makes one Arrow array of what the SQL returns.
+    """
+
+    name: str
+    kind: pa.DataType
+    cells: tuple[str, ...]
+    decode: Callable[[Cells], pa.Array]
+
+
+class Database(ABC):
+    """An open connection that reads, in one snapshot of the database.
+
+    ``errors`` are those of its library. Their messages quote SQL and cells, and go no further.
+    ``stopped`` says what to do if one happens while rows are read.
+    """
+
+    libraries: ClassVar[tuple[str, ...]]
+    errors: tuple[type[Exception], ...]
+    stopped: ClassVar[str] = "Run it in the database to see why"
+
+    @abstractmethod
+    def names(self, sql: str) -> list[str]:
+        """Return the names of the columns of a query; it reads no row, and refuses two queries."""
+
+    @abstractmethod
+    def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
+        """Return how each column is read; of ``declared`` ones no cell is looked at.
+
+        ``order`` is SQL behind the query, by which its rows are ordered.
+        """
+
+    @abstractmethod
+    def stream(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a query."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the snapshot and the connection."""
+
+
+def identifier(name: str) -> str:
+    """Return the name of a column of the query as SQL."""
+    doubled = name.replace('"', '""')
+    return f'q."{doubled}"'
+
+
+def selected(cells: Sequence[str], sql: str, rest: str = "") -> str:
+    """Return the query of these cells, named c0, c1 and so on."""
+    cell_list = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
+    return f"select {cell_list or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
+
+
+def file_of(url: str) -> Path:
+    """Return the file of an address. It must exist: a connection would create a new one."""
+    path = url.partition(":///")[2]
+    if not path or path == ":memory:" or "?" in path:
+        raise ParameterError(
+            "The address of a database file must be sqlite:///PATH or duckdb:///PATH, without"
+            " parameters. An absolute path begins with a fourth /."
+        )
+    if not Path(path).is_file():
+        raise StorageError(f"{path} does not exist. Check the path.")
+    return Path(path).absolute()
+
+
+def as_it_is(cells: Cells) -> pa.Array:
+    """Return cells of one column as SQL returned them."""
+    return cells[0]
+
+
+def as_label(cells: Cells) -> pa.Array:
+    """Return texts. A cell that is not a text is missing."""
+    return plain_texts(cells[0])
+
+
+def as_numbers(cells: Cells) -> pa.Array:
+    """Return numbers. A text that is not a number is missing."""
+    return numbers_of(cells[0])
+
+
+def unusable(name: str, kind: str) -> Column:
+    """Return a column of a type that is neither numbers nor texts nor a time."""
+    return Column(name, pa.opaque(pa.null(), kind, "SQL"), (), as_it_is)
+
+
+class AdbcDatabase(Database):
+    """A database that is read through its ADBC driver."""
+
+    options: ClassVar[dict[str, str]] = {}
+
+    def _connect(self, library: Any, address: str) -> None:
+        self.errors = (library.Error,)
+        self._connection = library.connect(address)
+
+    def stream(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a query."""
+        with self._connection.cursor(adbc_stmt_kwargs=self.options) as cursor:
+            cursor.execute(sql)
+            with cursor.fetch_record_batch() as reader:
+                yield from reader
+
+    def _schema(self, sql: str) -> pa.Schema:
+        with self._connection.cursor() as cursor:
+            cursor.execute(selected([], sql, " limit 0"))
+            with cursor.fetch_record_batch() as reader:
+                return reader.schema
+
+    def names(self, sql: str) -> list[str]:
+        """Return the names of the columns of a query; it reads no row."""
+        return list(self._schema(sql).names)
+
+    def close(self) -> None:
+        """End the snapshot and the connection."""
+        self._connection.close()
+
+
+class SQLite(AdbcDatabase):
+    """A SQLite file. Each cell has its own type, so the first rows decide the type of a column."""
+
+    libraries = ("adbc_driver_manager", "adbc_driver_sqlite")
+    stopped = (
+        f"Each column must hold values of the type that its first {TYPED_ROWS:,} rows have. Cast"
+        " it in the query, for example cast(x as real)"
+    )
+    options: ClassVar[dict[str, str]] = {"adbc.sqlite.query.batch_rows": str(TYPED_ROWS)}
+
+    def __init__(self, url: str) -> None:
+        from adbc_driver_sqlite import dbapi
+
+        self._connect(dbapi, f"file:{quote(str(file_of(url)))}?mode=ro")
+
+    def names(self, sql: str) -> list[str]:
+        """Return the names of the columns of a query; it reads no row."""
+        with self._connection.cursor() as cursor:
+            cursor.adbc_prepare(sql)  # of two queries the driver would read the first alone
+        return super().names(sql)
+
+    def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
+        """Return how each column is read: as declared, or by the type of its first cells."""
+        names = self.names(sql)
+        looked_at = [name for name in names if name not in declared]
+        types = {name: pa.null() for name in looked_at}
+        cells = [identifier(name) for name in looked_at]
+        if cells:
+            with closing(
+                self.stream(selected(cells, sql, f"{order} limit {TYPED_ROWS}"))
+            ) as stream:
+                for batch in stream:
+                    pairs = zip(looked_at, batch.columns, strict=True)
+                    types |= {n: c.type for n, c in pairs if c.null_count < len(c)}
+        return [
+            self._private(name, declared[name])
+            if name in declared
+            else Column(name, types[name], (identifier(name),), self._typed(types[name]))
+            for name in names
+        ]
+
+    def _private(self, name: str, kind: pa.DataType) -> Column:
+        """Return SQL that is never NULL and has one type: the driver infers types from first rows.
+
+        The first column says what a cell is: missing, a text, or a number that SQL would round.
+        """
+        cell = identifier(name)
+        real = f"case typeof({cell}) when 'real' then {cell} else 0.0 end"
+        if not pa.types.is_string(kind):
+            number = f"typeof({cell}) in ('integer', 'real')"
+            value = f"case when {number} then cast({cell} as real) else 0.0 end"
+            return Column(name, pa.float64(), (number, value), _where_number)
+        short = f"length(cast({cell} as blob)) <= {LONGEST_TEXT}"
+        sort = f"case typeof({cell}) when 'real' then 2 when 'blob' then 0 when 'null' then 0"
+        sort += f" else {short} end"
+        text = f"case when typeof({cell}) in ('integer', 'text') and {short}"
+        text += f" then cast({cell} as text) else '' end"
+        return Column(name, pa.string(), (sort, text, real), _where_text)
+
+    def _typed(self, kind: pa.DataType) -> Callable[[Cells], pa.Array]:
+        """Return a function that gives cells the type of the first rows."""
+        return lambda cells: cells[0] if cells[0].type == kind else cells[0].cast(kind)
+
+
+def _where_number(cells: Cells) -> pa.Array:
+    is_number, value = cells
+    return pc.if_else(pc.equal(is_number, 1), value, None)
+
+
+def _where_text(cells: Cells) -> pa.Array:
+    sort, text, real = cells
+    texts = texts_of(pc.if_else(pc.equal(sort, 1), text.cast(pa.binary()), None), pa.string())
+    is_real = pc.equal(sort, 2)
+    if not pc.any(is_real).as_py():
+        return texts
+    coded = real.dictionary_encode()
+    spelled = pa.array(label_texts(coded.dictionary.to_pylist()), pa.string())
+    return pc.if_else(is_real, spelled.take(coded.indices), texts)
+
+
+_INFINITE = 2**1024 - 2**970  # from here on the nearest float64 is infinity
+_ZERO = "2.4703282292062327209e-324"  # 2^-1075: up to here it is zero
+
+
+class PostgreSQL(AdbcDatabase):
+    """A PostgreSQL server; libpq reads passwords from PGPASSWORD and ~/.pgpass."""
+
+    libraries = ("adbc_driver_manager", "adbc_driver_postgresql")
+    _SETTINGS = (
+        "set transaction isolation level repeatable read, read only",
+        "set local datestyle to 'ISO'",
+        "set local timezone to 'UTC'",
+        "set local extra_float_digits to 1",
+        "set local client_min_messages to error",  # a notice may quote a cell
+    )
+    _NATIVE = frozenset({"int2", "int4", "int8", "float4", "float8", "bool"})
+    _DATES = frozenset({"date", "timestamp", "timestamptz"})
+
+    def __init__(self, url: str) -> None:
+        from adbc_driver_postgresql import dbapi
+
+        self._connect(dbapi, url)
+        try:
+            with self._connection.cursor() as cursor:
+                for setting in self._SETTINGS:
+                    cursor.execute(setting)
+        except dbapi.Error:
+            self.close()
+            raise
+
+    def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
+        """Return how each column is read; the types are those of the query."""
+        del order
+        return [self._column(field, declared) for field in self._schema(sql)]
+
+    def _column(self, field: pa.Field, declared: Declared) -> Column:
+        native = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+        cell = identifier(field.name)
+        if native in self._NATIVE or native == "time":
+            return Column(field.name, field.type, (cell,), as_it_is)
+        text = f"cast({cell} as text)"
+        if pa.types.is_string(declared.get(field.name, pa.null())):
+            return Column(field.name, pa.string(), (text,), as_label)
+        if pa.types.is_string(field.type) or native == "uuid":
+            read = (pa.float64(), as_numbers) if field.name in declared else (pa.string(), as_it_is)
+            return Column(field.name, read[0], (text,), read[1])
+        if native in {"numeric", "money"}:
+            nearest = _nearest_double(cell if native == "numeric" else f"cast({cell} as numeric)")
+            return Column(field.name, pa.float64(), (nearest,), as_it_is)
+        if native in self._DATES:
+            # Arrow's microseconds end in 294247, PostgreSQL's 29 years later.
+            finite = f"case when isfinite({cell}) and {cell} < '294000-01-01' then {cell} end"
+            return Column(field.name, field.type, (finite,), as_it_is)
+        return unusable(field.name, native)
+
+
+def _nearest_double(cell: str) -> str:
+    """Return SQL for the nearest float64 of a numeric; a cast alone fails beyond their range."""
+    return (
+        f"case when {cell} = 'NaN' then 'NaN' when {cell} >= {_INFINITE} then 'Infinity'"
+        f" when {cell} <= -{_INFINITE} then '-Infinity' when abs({cell}) <= {_ZERO} then 0"
+        f" else cast({cell} as double precision) end"
+    )
+
+
+class DuckDB(Database):
+    """A DuckDB file, read by its own library, which fetches nothing from the network."""
+
+    libraries = ("duckdb",)
+    _SETTINGS: ClassVar[dict[str, Any]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "memory_limit": "128MB",
+        "threads": 1,  # rows wait for us, and each thread holds some
+    }
+    _NATIVE = frozenset(
+        {"BOOLEAN", "FLOAT", "DOUBLE"}
+        | {sign + size for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER")}
+        | {"BIGINT", "UBIGINT", "TIME"}
+    )
+    _WIDE = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM")
+    _TEXTS = ("VARCHAR", "UUID", "ENUM")
+
+    def __init__(self, url: str) -> None:
+        import duckdb
+
+        self.errors = (duckdb.Error,)
+        self._statements = duckdb.extract_statements
+        self._connection = duckdb.connect(file_of(url), read_only=True, config=self._SETTINGS)
+        self._connection.execute("set enable_progress_bar = false")  # it would print
+        self._connection.execute("begin transaction")
+
+    def names(self, sql: str) -> list[str]:
+        """Return the names of the columns of a query; it reads no row."""
+        return list(self._relation(sql).columns)
+
+    def _relation(self, sql: str) -> Any:
+        query = selected([], sql)
+        if len(self._statements(query)) != 1:
+            raise TableError("A query must be one statement. Remove the others.")
+        return self._connection.sql(query)
+
+    def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
+        """Return how each column is read; the types are those of the query."""
+        del order
+        relation = self._relation(sql)
+        pairs = zip(relation.columns, map(str, relation.types), strict=True)
+        planned = [self._column(name, native, declared.get(name)) for name, native in pairs]
+        cells = [cell for column in planned for cell in column.cells]
+        kinds = iter(self._reader(selected(cells, sql, " limit 0")).schema.types)
+        found = [next(kinds) if column.cells else column.kind for column in planned]
+        return [
+            replace(column, kind=kind) if column.kind == pa.null() else column
+            for column, kind in zip(planned, found, strict=True)
+        ]
+
+    def _column(self, name: str, native: str, declared: pa.DataType | None) -> Column:
+        cell, kind = identifier(name), pa.null()  # the reader says it
+        if native in self._NATIVE:
+            return Column(name, kind, (cell,), as_it_is)
+        text = f"cast({cell} as varchar)"
+        if declared is not None and pa.types.is_string(declared):
+            short = f"case when strlen({text}) <= {LONGEST_TEXT} then {text} end"
+            return Column(name, kind, (short,), as_label)
+        if native.startswith(self._WIDE) and not native.endswith("]"):
+            # By its text: DuckDB's own cast divides, and rounds twice.
+            return Column(name, kind, (f"cast({text} as double)",), as_it_is)
+        if native.startswith(self._TEXTS) and not native.endswith("]"):
+            read = (kind, as_it_is) if declared is None else (pa.float64(), as_numbers)
+            return Column(name, read[0], (text,), read[1])
+        if native == "DATE" or (native.startswith("TIMESTAMP") and not native.endswith("]")):
+            finite = f"case when isfinite({cell}) then {cell} end"
+            return Column(name, kind, (finite,), as_it_is)
+        return unusable(name, native)
+
+    def _reader(self, sql: str) -> Any:
+        return self._connection.sql(sql).to_arrow_reader(TYPED_ROWS)
+
+    def stream(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a query."""
+        with self._reader(sql) as reader:
+            yield from reader
+
+    def close(self) -> None:
+        """End the snapshot and the connection."""
+        self._connection.close()
+
+
+_KINDS: dict[str, type[DuckDB] | type[PostgreSQL] | type[SQLite]] = {
+    "postgresql": PostgreSQL, "postgres": PostgreSQL, "sqlite": SQLite, "duckdb": DuckDB,
+}  # fmt: skip
+
+
+def database_at(url: str) -> Database:
+    """Return an open connection to an address, or raise an error of one line."""
+    scheme = url.partition("://")[0]
+    kind = _KINDS.get(scheme)
+    if kind is None:
+        raise ParameterError(
+            "The address of a database must begin with postgresql://, sqlite:/// or duckdb:///."
+        )
+    if any(find_spec(library) is None for library in kind.libraries):
+        raise ParameterError(
+            "Databases need more packages. Install them: pip install 'suffice[database]'."
+        )
+    return kind(url)
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,7 +648,7 @@ class QueryTable:
             closing(database.stream(self._select(chosen))) as stream,
         ):
             decoded = (_decode_batch(batch, chosen) for batch in stream)
-            yield from read_ahead(equal_batches(decoded, batching.BATCH_ROWS))
+            yield from read_ahead(equal_batches(decoded, table.BATCH_ROWS))
 
     def _select(self, columns: Sequence[Column]) -> str:
         cells = [cell for column in columns for cell in column.cells]

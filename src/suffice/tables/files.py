@@ -1,14 +1,16 @@
-"""Tables in files: Parquet, CSV, Feather, Excel and SPSS, on disk or in object storage.
+"""Where the files of a table are: on this machine's disk, or at an address with a scheme.
 
-A Parquet table is read in parts, each of them on its own, by any process that reaches the files.
+``s3://bucket/folder?endpoint_override=...`` and the like go to the file systems of pyarrow, which
+also reach those of fsspec (``fsspec+NAME://...``).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -17,24 +19,112 @@ import pyarrow.fs
 from suffice.errors import StorageError, TableError
 from suffice.notes import note
 from suffice.plain_text import listed
-from suffice.tables import batching
-from suffice.tables.batching import equal_batches, read_ahead
+from suffice.tables import table
 from suffice.tables.columns import position_of
-from suffice.tables.csv_files import CsvFiles, header_of
-from suffice.tables.dialects import ENDINGS, Dialect, without_packing
-from suffice.tables.memory import MemoryTable
-from suffice.tables.places import Place, names_at, place_of
-from suffice.tables.plain import plain_batch, plain_schema
+from suffice.tables.csv import ENDINGS, CsvFiles, Dialect, header_of, without_packing
+from suffice.tables.memory import MemoryTable, plain_batch, plain_schema
 from suffice.tables.sheets import read_sheet, sheet_names
-from suffice.tables.table import Table
+from suffice.tables.table import Table, equal_batches, read_ahead
 
 __all__ = [
     "Files",
     "ParquetPart",
+    "Place",
     "Sheet",
     "TableFile",
     "format_of",
+    "names_at",
+    "place_of",
+    "shown_address",
 ]
+
+
+_SCHEME = "://"
+_DATABASES = {"postgresql", "postgres", "sqlite", "duckdb"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder in a file system that is not this machine's.
+
+    It prints as its address without what may be secret: user, password, parameters.
+    """
+
+    filesystem: pa.fs.FileSystem
+    path: str
+    address: str
+
+    def __str__(self) -> str:
+        return self.address
+
+
+def place_of(data: str | Path) -> Path | Place:
+    """Return where ``data`` leads: a path, or an address with a scheme."""
+    if isinstance(data, Path) or _SCHEME not in data:
+        return Path(data)
+    address = shown_address(data)
+    if data.partition(_SCHEME)[0].lower() in _DATABASES:
+        raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
+    try:
+        filesystem, path = pa.fs.FileSystem.from_uri(data)
+    except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address
+        raise TableError(
+            f"{address} cannot be read. Use a path, or an address that pyarrow.fs supports, for"
+            " example s3://bucket/folder."
+        ) from None
+    except OSError as error:
+        raise StorageError(
+            f"{address} cannot be read: {type(error).__name__}. Check the address and your"
+            " permissions."
+        ) from None
+    if isinstance(filesystem, pa.fs.LocalFileSystem):
+        return Path(path)
+    return Place(filesystem, path, address)
+
+
+def names_at(place: Path | Place) -> list[PurePosixPath] | None:
+    """Return the file itself, or the files of a folder that Arrow reads. None if nothing is there.
+
+    Names that begin with a point or an underscore are left out.
+    """
+    if isinstance(place, Path):
+        if not place.is_dir():
+            return [PurePosixPath(place.name)] if place.exists() else None
+        files = (file for file in place.rglob("*") if file.is_file())
+        return _visible_files(file.relative_to(place).as_posix() for file in files)
+    kind = place.filesystem.get_file_info(place.path).type
+    if kind != pa.fs.FileType.Directory:
+        missing = kind == pa.fs.FileType.NotFound
+        return None if missing else [PurePosixPath(PurePosixPath(place.path).name)]
+    inside = place.filesystem.get_file_info(pa.fs.FileSelector(place.path, recursive=True))
+    paths = (info.path for info in inside if info.type == pa.fs.FileType.File)
+    return _visible_files(path.removeprefix(place.path).lstrip("/") for path in paths)
+
+
+def _visible_files(paths: Iterable[str]) -> list[PurePosixPath]:
+    paths_below = (PurePosixPath(path) for path in paths)
+    return [path for path in paths_below if not any(part[0] in "._" for part in path.parts)]
+
+
+def shown_address(address: str) -> str:
+    """Return an address without user, password and parameters.
+
+    Examples
+    --------
+    >>> shown_address("postgresql://me:secret@db.example/clinic?sslmode=require")
+    'postgresql://db.example/clinic'
+    >>> shown_address("postgresql://me:se#cret@db.example/clinic")
+    'postgresql://...'
+    """
+    scheme, _, rest = address.partition(_SCHEME)
+    try:
+        parts = urlsplit("//" + rest)
+    except ValueError:
+        return f"{scheme}{_SCHEME}..."
+    if ":" in parts.netloc and "@" in rest[len(parts.netloc) :]:  # a password with / ? or # in it
+        return f"{scheme}{_SCHEME}..."
+    return f"{scheme}{_SCHEME}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
 
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
 _PART_ROWS = 1 << 18  # row groups are joined until a part has so many
@@ -94,7 +184,7 @@ class ParquetPart:
             )
             scanned = _scan(fragment, list(columns), schema=self.schema, options=_PARQUET)
             converted = (plain_batch(batch, self.texts, self.numbers) for batch in scanned)
-            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
+            yield from read_ahead(equal_batches(converted, table.BATCH_ROWS))
 
 
 @dataclass(frozen=True)
@@ -259,13 +349,13 @@ class Files:
                 raise TableError(f"{self.path}: column {name!r} {self._refused[name]}.")
         if self.format == "parquet":
             part_batches = (batch for part in self._row_groups for batch in part.batches(columns))
-            yield from equal_batches(part_batches, batching.BATCH_ROWS)
+            yield from equal_batches(part_batches, table.BATCH_ROWS)
             return
         reader = self._csv_batches if self.format == "csv" else self._feather_batches
         declared = (self._texts, self._numbers)
         converted = (plain_batch(batch, *declared) for batch in reader(list(columns)))
         with _translate_errors(self.path, self.format):
-            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
+            yield from read_ahead(equal_batches(converted, table.BATCH_ROWS))
 
     @cached_property
     def _row_groups(self) -> list[ParquetPart]:
@@ -285,7 +375,7 @@ class Files:
         """Yield batches of columns that are read apart and put side by side again."""
         readers = self._csv.readers(columns)
         # Each is read by a thread of its own: on demand, one would wait for the other.
-        parts = [read_ahead(equal_batches(r, batching.BATCH_ROWS)) for r in readers]
+        parts = [read_ahead(equal_batches(r, table.BATCH_ROWS)) for r in readers]
         for side_by_side in zip(*parts, strict=True):
             columns_by_name = {
                 n: part.column(n) for part in side_by_side for n in part.schema.names
@@ -328,10 +418,10 @@ def _scan(
 ) -> Iterator[pa.RecordBatch]:
     batches: Iterator[pa.RecordBatch] = source.to_batches(
         columns=columns,
-        batch_size=batching.BATCH_ROWS,
+        batch_size=table.BATCH_ROWS,
         batch_readahead=_READ_AHEAD,
         fragment_readahead=1,
-        use_threads=not batching.reads_alone(),
+        use_threads=not table.reads_alone(),
         fragment_scan_options=options,
         **more,
     )

@@ -1,12 +1,4 @@
-"""Public feature maps: a closed registry, fitted on public rows, carried as data.
-
-A map first centres and scales its input by the public rows, so that no column drowns the others.
-With labels private and rows public, a map in front of a linear model gives a private non-linear
-one. One's own embedding needs no map: pass rows that are already mapped.
-
-Fitted arrays are stored and travel: fitting them again gives the same bits on one
-machine, and applying them gives the same bits on every machine.
-"""
+"""Evenly spaced positions over rows that occur several times."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,18 +11,53 @@ import numpy as np
 
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.strict_json import number, text
-from suffice.tables.ranks import fit_grid, mid_ranks
-from suffice.tables.spacing import evenly_spaced
 
 __all__ = [
     "MAPS",
     "MOST_DEGREE",
     "MOST_OUTPUTS",
     "FeatureMap",
+    "evenly_spaced",
+    "fit_grid",
     "fit_map",
+    "mid_ranks",
     "most_outputs",
     "weighted_moments",
 ]
+
+
+def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
+    """Return ``count`` positions, evenly spaced over rows that occur ``weights`` times each."""
+    ends = np.cumsum(weights)
+    middles = (2 * np.arange(count, dtype=np.int64) + 1) * ends[-1] // (2 * count)
+    positions: np.ndarray = np.searchsorted(ends, middles, side="right")
+    return positions
+
+
+def fit_grid(columns: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
+    """Return ``size`` evenly spaced quantiles of each column (width, size), in order.
+
+    Rows occur ``weights`` times each.
+    """
+    grid = np.empty((len(columns), size))
+    for values, quantiles in zip(columns, grid, strict=True):
+        order = np.argsort(values, kind="stable")
+        quantiles[:] = values[order][evenly_spaced(weights[order], size)]
+    return grid
+
+
+def mid_ranks(grid: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+    """Write u - 1/2 of every value, u = (#{grid < x} + #{grid <= x}) / (2 size).
+
+    Values that repeat get the middle of their ranks. No number is added in an order of its own, so
+    that a row has the same coordinates in any batch.
+    """
+    size = grid.shape[1]
+    for quantiles, values, ranks in zip(grid, columns, out, strict=True):
+        below = np.searchsorted(quantiles, values, side="left")
+        up_to = np.searchsorted(quantiles, values, side="right")
+        ranks[:] = (below + up_to) / (2 * size) - 0.5
+
 
 MOST_OUTPUTS = 20_000  # coordinates
 MOST_DEGREE = 10  # of a polynomial

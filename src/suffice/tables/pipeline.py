@@ -18,14 +18,13 @@ import numpy as np
 from suffice.errors import CorruptFileError, MissingValuesError, ParameterError, TableError
 from suffice.strict_json import number, text
 from suffice.tables.maps import FeatureMap
-from suffice.tables.missing_rule import Missing, MissingRule
-from suffice.tables.provenance import UNKNOWN, Provenance
-from suffice.tables.temporal import TEMPORAL_UNITS
+from suffice.tables.terms import TEMPORAL_UNITS, UNKNOWN, Missing, MissingRule, Provenance
 
-if TYPE_CHECKING:  # whoever reads a release needs no Arrow: it is imported with the first batch
+if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Column", "Pipeline", "encode"]
+
 
 _FIELDS = {"columns", "missing", "map", "bound", "intercept", "origin"}
 _EXTREME = 2.0**300

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from suffice.errors import TableError
 from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
-from suffice.tables.order import check_order
-from suffice.tables.table import Table
+from suffice.tables.table import Table, check_order
 
 __all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
 

@@ -1,18 +1,327 @@
-"""Sheets of Excel and SPSS as tables, in which no private cell decides about another."""
+"""Cells of sheets, of any type side by side, as texts and in the type of a column.
 
-from collections.abc import Callable, Collection
+`text_column` is for what is private: each cell becomes what it becomes by itself, and none is an
+error. `public_column` looks at all cells of a column to find its type.
+"""
+
+import codecs
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from suffice.errors import StorageError, TableError
-from suffice.tables.cells import is_blank, public_column, text_column
-from suffice.tables.excel import excel_columns, excel_names
+from suffice.errors import StorageError, SufficeError, TableError
+from suffice.tables.labels import label_texts, texts_of
 from suffice.tables.numbers import number_column
-from suffice.tables.spss import spss_columns, spss_names
 
-__all__ = ["read_sheet", "sheet_names"]
+__all__ = [
+    "SpssColumn",
+    "cell_text",
+    "excel_columns",
+    "excel_names",
+    "is_blank",
+    "public_column",
+    "read_sheet",
+    "sheet_names",
+    "spss_columns",
+    "spss_names",
+    "text_column",
+]
+
+
+_MIDNIGHT = time(0)
+_INT64 = 2**63
+
+
+def is_blank(cell: object) -> bool:
+    """Say whether a cell holds nothing, or blanks alone."""
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def cell_text(cell: object) -> str | None:
+    """Return a cell as the text that any other spelling of it is: 1, 1.0 and True are "1".
+
+    A date is its ISO text, as is a time of day. None stands for what is blank, or no text.
+    """
+    if is_blank(cell):
+        return None
+    if isinstance(cell, datetime):
+        cell = (cell.date() if cell.time() == _MIDNIGHT else cell).isoformat()
+    elif isinstance(cell, date | time):
+        cell = cell.isoformat()
+    elif isinstance(cell, timedelta):
+        cell = str(cell)
+    return label_texts([cell])[0]
+
+
+def text_column(cells: Iterable[object]) -> pa.Array:
+    """Return each cell as text, or missing; one that is longer than any class is missing, too."""
+    return texts_of(pa.array([cell_text(cell) for cell in cells], pa.large_string()), pa.string())
+
+
+def public_column(cells: Sequence[Any]) -> pa.Array:
+    """Return a public column in the type that all of its cells have, or as text."""
+    values = [None if is_blank(cell) else cell for cell in cells]
+    kinds = {_kind(cell) for cell in values if cell is not None}
+    kind = kinds.pop() if len(kinds) == 1 else None if kinds else pa.null()
+    if kind == pa.float64():
+        numbers = [cell for cell in values if cell is not None]
+        are_integers = all(isinstance(number, int) and abs(number) < _INT64 for number in numbers)
+        return pa.array(values, pa.int64()) if are_integers else number_column(values)
+    if kind == pa.timestamp("us"):
+        days = all(_is_day(cell) for cell in values if cell is not None)
+        return pa.array(values, pa.date32() if days else kind)
+    if kind is None or kind == pa.string():
+        return pa.array([cell_text(cell) for cell in values], pa.string())
+    return pa.array(values, kind)
+
+
+def _kind(cell: object) -> pa.DataType:
+    if isinstance(cell, bool):
+        return pa.bool_()
+    if isinstance(cell, int | float):
+        return pa.float64()
+    return pa.timestamp("us") if isinstance(cell, date) else pa.string()
+
+
+def _is_day(cell: date) -> bool:
+    return not isinstance(cell, datetime) or cell.time() == _MIDNIGHT
+
+
+_OLD = bytes.fromhex("d0cf11e0a1b11ae1")  # begins files of Excel 2003, and those with a password
+_BROKEN = (
+    ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError,
+    ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+def excel_names(path: Path) -> list[str]:
+    """Return the names in the first row; no other row is read."""
+    with _rows(path) as rows:
+        return _header(path, next(rows, ()))
+
+
+def excel_columns(path: Path) -> dict[str, list[Any]]:
+    """Return the cells of every column by its name, blank ones as None, down to the last row."""
+    with _rows(path) as rows:
+        names = _header(path, next(rows, ()))
+        columns: list[list[Any]] = [[] for _ in names]
+        for row in rows:
+            cells = [_value(cell) for cell in row]
+            if not all(map(is_blank, cells[len(names) :])):
+                raise TableError(
+                    f"{path}: there are cells to the right of the last named column. Name every"
+                    " column in the first row, delete a title above the names, or empty these"
+                    " cells."
+                )
+            cells += [None] * (len(names) - len(cells))
+            for column, cell in zip(columns, cells, strict=False):
+                column.append(cell)
+    return dict(zip(names, columns, strict=True))
+
+
+def _header(path: Path, row: Sequence[Any]) -> list[str]:
+    """Return the names of columns; blank cells right of the last name are no columns."""
+    cells = [_value(cell) for cell in row]
+    names = [cell if isinstance(cell, str) else cell_text(cell) for cell in cells]
+    while names and is_blank(names[-1]):
+        names.pop()
+    if not names:
+        raise TableError(
+            f"{path} is empty, or the first row of its first worksheet is. Put the names of the"
+            " columns in the first row."
+        )
+    for position, name in enumerate(names, start=1):
+        if name is None or is_blank(name):
+            raise TableError(
+                f"{path}: column {position} has no name. Name every column in the first row of the"
+                " first worksheet, each in its own unmerged cell."
+            )
+        if name in names[: position - 1]:
+            raise TableError(
+                f"{path}: the first row names {name!r} more than once. Rename one of the columns."
+            )
+    return [str(name) for name in names]
+
+
+def _value(cell: Any) -> Any:
+    return None if cell.data_type == "e" or is_blank(cell.value) else cell.value
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[Iterator[Sequence[Any]]]:
+    """Yield the rows of the first worksheet; whatever is wrong with the file is one line."""
+    try:
+        import openpyxl
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        raise TableError(
+            f"{path} needs one more package. Install it: pip install 'suffice[excel]'."
+        ) from None
+    try:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they quote cells
+            if file.read(len(_OLD)) == _OLD:
+                raise TableError(
+                    f"{path} has a password, or was saved by Excel 2003 or older. Save it as .xlsx"
+                    " without a password."
+                )
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            if not book.worksheets:
+                raise TableError(f"{path} has no worksheet. Save the table as a worksheet.")
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # what the file says of them need not be so
+            yield iter(sheet.iter_rows())
+    except SufficeError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
+            " you may read it."
+        ) from None
+    except (*_BROKEN, InvalidFileException) as error:  # whose words may quote a cell
+        raise TableError(
+            f"{path} is not a readable workbook ({type(error).__name__}). Open it in Excel and"
+            " save it again as .xlsx or as CSV UTF-8."
+        ) from None
+
+
+_FIRST_DAY = datetime(1582, 10, 14)  # noqa: DTZ001  # SPSS counts seconds from it, in no time zone
+_DAYS = re.compile(r"(A|E|J|S)?DATE\d|(MO|Q|WK)YR\d")
+_MOMENTS = re.compile(r"(DATETIME|YMDHMS)\d")
+_BYTES = "ISO-8859-1"  # in which every byte is a character
+
+
+@dataclass(frozen=True)
+class SpssColumn:
+    """A column of an SPSS file.
+
+    Parameters
+    ----------
+    cells : list
+        The cells.
+    words : mapping
+        The value labels by code.
+    nominal : bool
+        Whether the measure of the column is nominal or not stated.
+    kind : pyarrow.DataType
+        The type that the metadata state.
+    """
+
+    cells: list[Any]
+    words: Mapping[Any, str]
+    nominal: bool
+    kind: pa.DataType
+
+    def texts(self) -> pa.Array:
+        """Return each cell as its value label, or as text if it has none."""
+        return text_column([self.words.get(cell, cell) for cell in self.cells])
+
+    def public(self) -> pa.Array:
+        """Return a public column in the type that the metadata state."""
+        if (self.nominal and self.words) or pa.types.is_string(self.kind):
+            return self.texts()
+        return pa.array(self.cells, self.kind)
+
+
+def spss_names(path: Path) -> list[str]:
+    """Return the names of the columns; no row is read."""
+    return list(_read_file(path, metadataonly=True)[1].column_names)
+
+
+def spss_columns(path: Path) -> dict[str, SpssColumn]:
+    """Return every column by its name; values that are declared as missing are missing."""
+    _, about = _read_file(path, metadataonly=True)
+    cells, _ = _read_file(path, encoding=_BYTES, disable_datetime_conversion=True)
+    try:
+        encoding = codecs.lookup(about.file_encoding or "UTF-8").name
+    except LookupError:
+        raise TableError(
+            f"{path} has an encoding that Python cannot read. Save it as Unicode in SPSS."
+        ) from None
+    columns = {}
+    for name, column in zip(about.column_names, cells.values(), strict=True):
+        kind = _spss_type(
+            about.original_variable_types[name] or "", about.readstat_variable_types[name]
+        )
+        columns[name] = SpssColumn(
+            [_cell(cell, kind, encoding) for cell in column],
+            {_strip_blanks(code): word for code, word in _words(about, name).items()},
+            about.variable_measure.get(name) in {"nominal", "unknown", None},
+            kind,
+        )
+    return columns
+
+
+def _words(about: Any, name: str) -> dict[Any, str]:
+    """Return the value labels of a column, by code."""
+    words: dict[Any, str] = about.variable_value_labels.get(name, {})
+    return words
+
+
+def _spss_type(written: str, stored: str) -> pa.DataType:
+    """Return the type of a column, from the format that SPSS shows it in and how it is stored."""
+    if stored == "string":
+        return pa.string()
+    if _DAYS.match(written):
+        return pa.date32()
+    return pa.timestamp("us") if _MOMENTS.match(written) else pa.float64()
+
+
+def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
+    """Return a cell in the type of its column, or None if it cannot have that type."""
+    if isinstance(cell, str):
+        try:
+            return _strip_blanks(cell.encode(_BYTES).decode(encoding)) or None
+        except UnicodeError:
+            return None
+    if cell is None or pa.types.is_float64(kind):
+        return cell
+    return _moment(cell, day=pa.types.is_date(kind))
+
+
+def _moment(seconds: float, *, day: bool) -> date | None:
+    try:
+        moment = _FIRST_DAY + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+    return moment.date() if day else moment
+
+
+def _strip_blanks(code: Any) -> Any:
+    """Return a text without the blanks that SPSS fills it up with."""
+    return code.rstrip() if isinstance(code, str) else code
+
+
+def _read_file(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+    try:
+        import pyreadstat
+    except ImportError:
+        raise TableError(
+            f"{path} needs one more package. Install it: pip install 'suffice[spss]'."
+        ) from None
+    try:
+        with path.open("rb"):
+            pass  # for the reason why it cannot be opened
+        cells, about = pyreadstat.read_sav(path, output_format="dict", **how)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
+            " you may read it."
+        ) from None
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError):
+        raise TableError(
+            f"{path} is not a readable SPSS file. Save it again as .sav or as CSV UTF-8."
+        ) from None
+    return cells, about
 
 
 def read_sheet(path: Path, texts: Collection[str], numbers: Collection[str]) -> pa.Table:

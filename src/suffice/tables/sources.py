@@ -15,15 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
-from suffice.tables import batching
-from suffice.tables.batching import equal_batches
+from suffice.tables import table as tables_table
 from suffice.tables.columns import feature_names
 from suffice.tables.databases import Query, QueryTable
 from suffice.tables.files import Files, Sheet, TableFile
 from suffice.tables.memory import names_in_memory, table_in_memory
-from suffice.tables.order import is_ordered, order_columns
-from suffice.tables.selected import SelectedRows
-from suffice.tables.table import Part, Table, sizes_of
+from suffice.tables.table import (
+    Part,
+    SelectedRows,
+    Table,
+    equal_batches,
+    is_ordered,
+    order_columns,
+    sizes_of,
+)
 
 __all__ = [
     "Picked",
@@ -93,7 +98,7 @@ class _Concatenated:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         parts = (batch for table in self._tables for batch in table.batches(columns))
-        return equal_batches(parts, batching.BATCH_ROWS)
+        return equal_batches(parts, tables_table.BATCH_ROWS)
 
     @property
     def rows(self) -> int | None:

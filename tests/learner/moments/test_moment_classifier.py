@@ -8,19 +8,25 @@ import pytest
 
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit, learning_from, model_of
-from suffice.learner.moments.classifier import MomentClassifier
-from suffice.learner.moments.directions import BLEND, Blend, contrast_scores, thinned
-from suffice.learner.moments.estimates import (
+from suffice.learner.moments import (
+    ALLOWANCE,
+    BLEND,
+    Blend,
+    MomentClassifier,
+    class_probabilities,
     cleaned,
+    contrast_scores,
+    expected_accuracy,
+    learn_rule,
     numbers_of,
     plain_numbers,
+    ridge_intervals,
+    rule_of,
+    thinned,
+    with_simulated_noise,
 )
-from suffice.learner.moments.intervals import ridge_intervals
-from suffice.learner.moments.quality import ALLOWANCE, class_probabilities, expected_accuracy
-from suffice.learner.moments.rule import learn_rule, rule_of
-from suffice.learner.moments.simulated import with_simulated_noise
-from suffice.owner.moments.mechanism import Moments
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.moments import Moments
+from suffice.owner.rados import Rados
 from suffice.release.codec import decode, encode
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import suffice as sf
 from suffice.cli.main import app
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
+from suffice.learner.noisy_labels import ChannelLink, fit_link, label_losses
 
 ROWS = 3000
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.operator.combining import NoiseWarning, combine_releases
 from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator.problem import NoiseWarning, combine_releases
 from suffice.learner.weak import Released, estimate_mean_operator
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.artifact import Release
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
+from suffice.release.release import Covariance, Release
 
 _rng = np.random.default_rng(9)
 X = _rng.normal(size=(900, 4)) * [1, 2, 0.5, 1]

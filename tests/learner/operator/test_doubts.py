@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import suffice
-from suffice.learner.moments.estimates import MomentNumbers
-from suffice.learner.operator.combining import Supervised
-from suffice.learner.operator.doubts import NoiseWarning, doubts_of, is_majority_known
-from suffice.learner.reports import report_of
-from suffice.learner.weak.moments import OperatorEstimate
-from suffice.release.covariance import Covariance
+from suffice.learner.fit import report_of
+from suffice.learner.moments import MomentNumbers
+from suffice.learner.operator.factored import NoiseWarning, doubts_of, is_majority_known
+from suffice.learner.operator.problem import Supervised
+from suffice.learner.weak import OperatorEstimate
+from suffice.release.release import Covariance
 
 ROWS = np.random.default_rng(2).normal(size=(200, 3))
 

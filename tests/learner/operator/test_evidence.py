@@ -11,15 +11,14 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.evidence import Evidence, interval, interval_above
+from suffice.learner.operator.diagnostics import Evidence, interval, interval_above
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import KnownProportions
-from suffice.models.losses import LOSSES
-from suffice.models.penalties import PENALTIES
+from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance
 
 ALARM = 1e-6
 LAM = 0.1

@@ -13,7 +13,7 @@ from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 
 _rng = np.random.default_rng(2)

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from suffice.learner.operator import probing
-from suffice.learner.operator.evidence import Evidence, interval
+from suffice.learner.operator import diagnostics
+from suffice.learner.operator.denoising import Restoration
+from suffice.learner.operator.diagnostics import Evidence, interval, optimism_by_trial
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.probing import optimism_by_trial
-from suffice.learner.operator.restoring import Restoration
 from suffice.learner.operator.tuning import Optimism
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.release import Covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class Kept(Restoration):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
 def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, share, classes, form):
-    monkeypatch.setattr(probing, "_PROBES", 2000)
+    monkeypatch.setattr(diagnostics, "_PROBES", 2000)
     rows = rng.normal(size=(150, 4))
     array = {"identity": None, "diagonal": np.arange(1.0, 5), "factor": rng.normal(size=(4, 4))}
     noise = Covariance(form, 0.02, array[form])

@@ -10,15 +10,14 @@ import pytest
 from scipy import stats
 
 from suffice.errors import OptimisationError
-from suffice.learner.operator import restoring
+from suffice.learner.operator import denoising
+from suffice.learner.operator.denoising import Restoration, noise_in_basis, white_basis
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.restoring import Restoration, noise_in_basis
-from suffice.learner.operator.shrinking import white_basis
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.models.zonotope import project
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.release import Covariance
 
 
 def drowned(rng: np.random.Generator, variance: float, classes: int = 2) -> tuple:
@@ -40,12 +39,12 @@ def test_shares_are_means_under_the_posterior(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.05, 0.2, 5)
     signal = rng.normal(size=(5, columns)) * 0.3
     unit = 1 / (columns + 1)
-    shares, factor = restoring._mean_shares(
+    shares, factor = denoising._mean_shares(
         variances, np.mean(signal**2, axis=1), noise, columns, unit
     )
     chances, means = [], []
-    for q in restoring._EXPONENTS:
-        for explained in restoring._EXPLAINED:
+    for q in denoising._EXPONENTS:
+        for explained in denoising._EXPLAINED:
             prior = variances**q / np.sum(variances**q) * explained * unit
             total = np.sqrt(prior + noise)[:, None]
             chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))

@@ -11,22 +11,20 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.operator import shrinking
-from suffice.learner.operator.combining import Supervised
-from suffice.learner.operator.evidence import Evidence
+from suffice.learner.operator import denoising
+from suffice.learner.operator.denoising import Shrinkage
+from suffice.learner.operator.diagnostics import Evidence
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.shrinking import Shrinkage
+from suffice.learner.operator.problem import Supervised
 from suffice.learner.operator.tuning import Optimism
-from suffice.learner.weak import KnownProportions
-from suffice.learner.weak.moments import OperatorEstimate
+from suffice.learner.weak import KnownProportions, OperatorEstimate
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.tally import VoteTally
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
+from suffice.release.release import Covariance
 
 EQUAL = 4.9
 PARTIES = 60
@@ -102,10 +100,10 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.5, 2, 5)
     signal = rng.normal(size=(5, columns)) * np.sqrt(3 * variances + noise)[:, None]
     energy = np.mean(signal**2, axis=1)
-    exponent, kept_shares = shrinking._most_likely(variances, energy, noise, columns)
+    exponent, kept_shares = denoising._most_likely(variances, energy, noise, columns)
     best = (-np.inf, 0.0, 0.0)
-    for q in shrinking._EXPONENTS:
-        for scale in shrinking._SCALES * energy.max():
+    for q in denoising._SIGNAL_EXPONENTS:
+        for scale in denoising._SCALES * energy.max():
             total = scale * (variances / variances.max()) ** q + noise
             likely = stats.norm.logpdf(signal, scale=np.sqrt(total)[:, None]).sum()
             best = max(best, (likely, q, scale))
@@ -157,7 +155,7 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     for _ in range(200):
         signal = generator.normal(size=width) * np.sqrt(true)
         noisy = signal + generator.normal(size=width) * np.sqrt(noise)
-        _, kept_shares = shrinking._most_likely(variances, noisy**2, noise, 1)
+        _, kept_shares = denoising._most_likely(variances, noisy**2, noise, 1)
         best = true / (true + noise)
         shares = {"estimated": kept_shares, "best": best, "raw": 1.0}
         shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
@@ -173,7 +171,7 @@ def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
         supervision = released(rng, classes, 1.0)
         shrinkage = Shrinkage.of(supervision, intercept=True)
         before, after = shrinkage.released.estimate, shrinkage.shrunk.estimate
-        signal = shrinking.around_centre(before.operator)
+        signal = denoising.around_centre(before.operator)
         expected = before.operator - ((1 - shrinkage.kept_shares) * signal.T).T.reshape(
             before.operator.shape
         )
@@ -190,7 +188,7 @@ def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
         lam = shrinkage.lam(0.5)
         white = shrinkage.released.weighted.matrix
         spread = columns * 0.25 * np.mean(white**2 @ shrinkage.shrunk.estimate.noise.array) / lam**2
-        assert spread == pytest.approx(shrinking._MARGIN_NOISE)
+        assert spread == pytest.approx(denoising._SHRUNK_MARGIN_NOISE)
         assert shrinkage.lam(1.0) == pytest.approx(2 * lam)
 
 

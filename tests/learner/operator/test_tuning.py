@@ -14,11 +14,10 @@ from sklearn.model_selection import train_test_split
 from suffice.errors import OptimisationError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.operator.tuning import Optimism, choose_lam, labels_behind
-from suffice.models.losses import LOSSES
-from suffice.models.penalties import PENALTIES
+from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.covariance import Covariance
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.release import Covariance
 
 EQUAL = 4.9
 X, y = load_breast_cancer(return_X_y=True)

@@ -10,15 +10,15 @@ from sklearn.linear_model import LogisticRegression
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit, model_of
-from suffice.learner.rados.calibration import (
+from suffice.learner.rado_boosting import RadoBoost
+from suffice.learner.rado_moments import (
     LabelMeans,
     gaussian_log_odds,
     log_odds_of_scores,
 )
-from suffice.learner.rados.radoboost import RadoBoost
-from suffice.learner.rados.ridge import RadoRidge
-from suffice.release.artifact import Release
+from suffice.learner.rado_ridge import RadoRidge
 from suffice.release.codec import decode, encode
+from suffice.release.release import Release
 
 
 def scores_and_labels(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

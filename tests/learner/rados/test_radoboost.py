@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.fit import model_of
-from suffice.learner.rados.adaboost import AdaBoostLinear
-from suffice.learner.rados.boosting import run_boosting
-from suffice.learner.rados.radoboost import RadoBoost
-from suffice.learner.rados.ridge import RadoRidge
-from suffice.learner.rados.risks import (
+from suffice.learner.rado_boosting import (
+    RadoBoost,
     exponential_rado_risk,
     exponential_risk,
     logistic_rado_risk,
     logistic_risk,
     mean_variance_rado_risk,
+    rados_of_subsets,
+    run_boosting,
     sampling_term,
+    simulated_rados,
     square_risk,
 )
-from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.artifact import Release
+from suffice.learner.rado_ridge import RadoRidge
+from suffice.owner.mean_operator import MeanOperator
+from suffice.papers.adaboost import AdaBoostLinear
 from suffice.release.codec import decode, encode
+from suffice.release.release import Release
 
 ORACLES = ["strong", "median", 0.3]
 

@@ -8,10 +8,9 @@ import pytest
 
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
-from suffice.learner.rados.moments import moments_of
-from suffice.learner.rados.penalties import RisksByPenalty, risks_by_penalty
-from suffice.learner.rados.ridge import RadoRidge
-from suffice.release.artifact import Release
+from suffice.learner.rado_moments import moments_of
+from suffice.learner.rado_ridge import RadoRidge, RisksByPenalty, risks_by_penalty
+from suffice.release.release import Release
 
 M = 10
 

@@ -7,10 +7,10 @@ import pytest
 from sklearn.base import clone
 
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
-from suffice.learner.ratio.calibration import calibrate
 from suffice.learner.ratio.estimator import ClassRatio
+from suffice.learner.ratio.likelihood import calibrate
 from suffice.learner.ratio.quapy import QuaPyClassRatio
-from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.owner.proportions import LabelProportions
 
 CENTRES = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
 
@@ -250,11 +250,11 @@ def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypat
         completeness.extend(options[name] for name in ("complete",) if name in options)
         return calibrate(*arguments, **options)
 
-    monkeypatch.setattr("suffice.learner.ratio.bag_likelihood.calibrate", spy)
+    monkeypatch.setattr("suffice.learner.ratio.likelihood.calibrate", spy)
     rows, bags, labels = draw_bags(rng, [[0.9, 0.1], [0.1, 0.9]])
     model = ClassRatio(method="likelihood")
     model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     assert completeness == [True]
-    monkeypatch.setattr("suffice.learner.ratio.collecting._MOST_ROWS", 800)
+    monkeypatch.setattr("suffice.learner.ratio.embedding._MOST_ROWS", 800)
     model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     assert completeness == [True, False]

@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from suffice.learner.ratio import label_shift
-from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
 from suffice.learner.ratio.bags import KnownBags, exact_bags
-from suffice.learner.ratio.estimator import ClassRatio
+from suffice.learner.ratio.estimator import ByMoments, ClassRatio
 from suffice.learner.ratio.label_shift import LabelShiftTest, assess_label_shift
-from suffice.learner.ratio.methods import ByMoments
-from suffice.learner.ratio.moment_inversion import ScoreMoments
-from suffice.learner.ratio.natural_range import (
+from suffice.learner.ratio.likelihood import fit_bag_likelihood
+from suffice.learner.ratio.moment_matching import ScoreMoments
+from suffice.learner.ratio.natural import (
     NaturalRange,
     RatioEstimate,
     _few_bags,
+    fit_stable_classifier,
     natural_range,
 )
-from suffice.learner.ratio.stable_classifier import fit_stable_classifier
 from suffice.models.simplex import nearest_proportions
 
 MEANS = np.array([[0.0] * 6, [1.5, 1.0, 0.0, 0.0, 0.0, 0.0]])

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from suffice.learner.ratio.bags import exact_bags
-from suffice.learner.ratio.moment_interval import TableMoments, accepted_ends
-from suffice.learner.ratio.moment_inversion import ScoreMoments, within_classes
+from suffice.learner.ratio.moment_matching import (
+    ScoreMoments,
+    TableMoments,
+    accepted_ends,
+    within_classes,
+)
 
 ROWS = 300
 LARGE = 10**9  # rows of a table: class counts then add no variance to take off

@@ -7,20 +7,27 @@ import pytest
 from scipy.special import softmax
 
 from suffice.errors import ParameterError
-from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
-from suffice.learner.ratio.bags import KnownBags, exact_bags
-from suffice.learner.ratio.calibration import LabelCounts, calibrate, calibrate_by_bags
-from suffice.learner.ratio.collecting import Collector, RowKeeper
-from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
-from suffice.learner.ratio.mean_embedding import (
+from suffice.learner.ratio.bags import KnownBags, balanced_groups, exact_bags, resample_counts
+from suffice.learner.ratio.embedding import (
+    KERNELS,
     CellGram,
+    Collector,
     ErrorBound,
+    FourierSums,
+    KernelSums,
+    LinearSums,
     MeanEmbedding,
+    RowKeeper,
     lemma4,
     proportion_noise,
 )
+from suffice.learner.ratio.likelihood import (
+    LabelCounts,
+    calibrate,
+    calibrate_by_bags,
+    fit_bag_likelihood,
+)
 from suffice.learner.ratio.quapy import ae, nkld, rae
-from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])

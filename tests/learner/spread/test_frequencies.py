@@ -5,8 +5,8 @@ import pytest
 
 from suffice.errors import ParameterError
 from suffice.learner.spread.frequencies import _intervals, estimate_frequencies, release_frequencies
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.release.spread import Flips
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.columns import Flips
 
 UNEVEN = Flips(3, table=((0.7, 0.2, 0.15), (0.2, 0.6, 0.25), (0.1, 0.2, 0.6)))
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from suffice.learner.spread.joint import JointStates
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
-from suffice.learner.spread.selection import (
+from suffice.learner.spread.classifier import JointStates
+from suffice.learner.spread.likelihood import (
+    CleanFeatures,
+    SpreadLikelihood,
     choose_lam,
     label_information,
     log_evidence,
@@ -14,7 +15,7 @@ from suffice.learner.spread.selection import (
     most_evident_lam,
     squared_sizes,
 )
-from suffice.release.spread import Flips
+from suffice.release.columns import Flips
 
 
 @pytest.fixture

@@ -9,11 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.baselines import ReconstructionObjective, as_observed, spread_baselines
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted
-from suffice.learner.spread.selection import maximise
-from suffice.release.spread import Added, Flips, SpreadColumn, declared_pipeline
+from suffice.learner.spread.likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
+from suffice.papers.spread_baselines import ReconstructionObjective, as_observed, spread_baselines
+from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
 
 SURE = 1e-12  # of noise: a declared column has some
 

@@ -8,23 +8,23 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.baselines import as_observed
-from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread.classifier import SpreadClassifier, joint_states, predicted_features
 from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
-from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import sampled_records
-from suffice.learner.spread.joint import joint_states
 from suffice.learner.spread.likelihood import (
     CleanFeatures,
+    Corrupted,
     Knowledge,
     SpreadLikelihood,
+    clean_features,
+    coordinates,
     expected_logistic,
 )
-from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.responses import RandomizedResponse
+from suffice.papers.spread_baselines import as_observed
+from suffice.release.columns import Added, Flips, SpreadColumn
 from suffice.release.merge import merge
-from suffice.release.spread import Added, Flips, SpreadColumn
 
 LEVELS = tuple(range(5))
 

@@ -5,17 +5,17 @@ import pytest
 
 from suffice.errors import ParameterError
 from suffice.learner.weak import (
+    METHODS,
     AlternatingMeanMap,
     KnownProportions,
     LaplacianMeanMap,
     MeanMap,
     PlainLabels,
+    alternate,
+    bags_of,
     estimate_mean_operator,
+    similarity_of,
 )
-from suffice.learner.weak.alternating import alternate
-from suffice.learner.weak.bags import bags_of
-from suffice.learner.weak.mean_maps import similarity_of
-from suffice.learner.weak.proportions import METHODS
 
 TWO, THREE = (-1, 1), ("a", "b", "c")
 

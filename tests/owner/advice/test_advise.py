@@ -9,13 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import suffice as sf
-from suffice.engines.opening import Computing
+from suffice.engines.clusters import Computing
 from suffice.errors import ParameterError, TableError
 from suffice.learner.fit import fit
-from suffice.owner.advice.candidates import candidates
-from suffice.owner.advice.forecast import Spectrum, effective_labels, heavy_tails
-from suffice.owner.advice.question import Private, Question
-from suffice.owner.public_rows import public_summary
+from suffice.owner.advice import (
+    Private,
+    Question,
+    Spectrum,
+    candidates,
+    effective_labels,
+    heavy_tails,
+)
+from suffice.owner.labelled import public_summary
 from suffice.tables.sources import open_table
 
 KINDS = tuple(map(str, Private))
@@ -118,7 +123,7 @@ def test_every_candidate_can_be_released_and_learnt_from(private, epsilon):
     for assessment in advice.assessments:
         candidate = assessment.candidate
         if candidate.estimator is not None:
-            continue  # trees take seconds; bench/advise.py runs them
+            continue  # trees take seconds; lab/bench/advise.py runs them
         with_labels = rows.assign(ill=labels)
         release = candidate.mechanism.release(with_labels, label="ill", ledger=None)
         guarantees = [g for part in release.parts for g in part.guarantees]

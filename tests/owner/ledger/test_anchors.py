@@ -168,7 +168,7 @@ def test_of_two_copies_that_charge_at_the_same_moment_one_is_burnt(tmp_path, mon
         advance(*charge)
 
     monkeypatch.setattr(Ledger, "_advance_anchor", advance_together)
-    monkeypatch.setattr("suffice.owner.ledger.chain.utc_now", lambda: "2026-11-17T14:30:00Z")
+    monkeypatch.setattr("suffice.owner.ledger.log.utc_now", lambda: "2026-11-17T14:30:00Z")
     with ThreadPoolExecutor(2) as pool:
         draws = list(pool.map(drawn, twins, "aa"))
     assert draws.count(None) == 1

@@ -11,10 +11,9 @@ import pytest
 
 from suffice.errors import BudgetError, CorruptFileError, LedgerError, SignatureError
 from suffice.owner.ledger import Ledger, Request
-from suffice.owner.ledger.chain import FIRST, Kind, LogEntry, checked_chain, next_entry
-from suffice.owner.ledger.checkpoint import Checkpoint
+from suffice.owner.ledger.log import FIRST, Checkpoint, Kind, LogEntry, checked_chain, next_entry
 from suffice.owner.ledger.verification import LostEntriesError
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.release.signing import generate_keys, sign
@@ -299,7 +298,7 @@ def test_an_entry_is_written_in_the_transaction_of_what_it_records(tmp_path, mon
     """A charge that is undone leaves no entry, and an entry that fails undoes the charge."""
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
     before = ledger.log()
-    monkeypatch.setattr("suffice.owner.ledger.log_tables.next_entry", _fail)
+    monkeypatch.setattr("suffice.owner.ledger.store.next_entry", _fail)
     with pytest.raises(RuntimeError):
         ledger.debit("d", promise(), ask("a"))
     monkeypatch.undo()

@@ -9,7 +9,7 @@ import pytest
 from suffice.errors import BudgetError, LedgerError, RequestConflictError
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
 
 RNG = np.random.default_rng(15)

@@ -141,7 +141,7 @@ def test_an_empty_file_is_no_ledger(tmp_path):
 def test_a_charge_reads_only_the_entries_that_are_new(address, monkeypatch):
     """The cost of the check does not grow with the log."""
     ledger, read = Ledger(address), []
-    follows = "suffice.owner.ledger.chain.LogEntry.follows"
+    follows = "suffice.owner.ledger.log.LogEntry.follows"
     monkeypatch.setattr(follows, lambda entry, _: read.append(entry.number) or True)
     for name in "ab":
         ledger.debit("d", PROMISE, ask(name))

@@ -18,7 +18,7 @@ import pytest
 
 from suffice.errors import BurntRequestError
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import Noise
 from suffice.release.codec import encode

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError, StorageError
-from suffice.owner.ledger import policy as module
-from suffice.owner.ledger.policy import Policy, Terms, Verdict, Wanted, decide, grantable_mechanisms
-from suffice.owner.operator.candidates import MECHANISMS
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner import policy as module
+from suffice.owner.mean_operator import MECHANISMS, MeanOperator
+from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide, grantable_mechanisms
 from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import needs_delta
 

@@ -25,7 +25,7 @@ from suffice.errors import (
     ParameterError,
     StorageError,
 )
-from suffice.owner.ledger import Ledger, Request, postgres, postgres_sessions
+from suffice.owner.ledger import Ledger, Request, postgres
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -100,7 +100,7 @@ def test_without_the_lock_and_without_the_log_the_budget_is_overspent(postgres_u
     numbers = itertools.count(100)
     monkeypatch.setattr(Ledger, "_check_affordable", staticmethod(slow_check))
     monkeypatch.setattr(
-        "suffice.owner.ledger.log_tables.next_entry",
+        "suffice.owner.ledger.store.next_entry",
         lambda _last, _previous, kind, text: _entry(next(numbers), kind, text),
     )
     monkeypatch.setattr(Ledger, "_check_unaltered", lambda *_: None)
@@ -115,7 +115,7 @@ def test_without_the_lock_and_without_the_log_the_budget_is_overspent(postgres_u
 
 
 def _entry(number, kind, text):
-    from suffice.owner.ledger.chain import LogEntry
+    from suffice.owner.ledger.log import LogEntry
 
     return LogEntry(number, "", str(kind), text, "")
 
@@ -263,7 +263,7 @@ def test_a_server_that_is_restarted_in_the_middle_of_a_grant_costs_no_second_dra
 def test_a_server_that_is_lost_before_the_charge_charges_nothing(restarted_url, monkeypatch):
     address = f"{restarted_url}#lost"
     ledger = Ledger(address, {"d": Budget(1.0)})
-    hold = postgres_sessions.Sessions.hold
+    hold = postgres.Sessions.hold
 
     def lose(self, key):
         held = hold(self, key)
@@ -271,7 +271,7 @@ def test_a_server_that_is_lost_before_the_charge_charges_nothing(restarted_url, 
         return held
 
     with monkeypatch.context() as patched:
-        patched.setattr(postgres_sessions.Sessions, "hold", lose)
+        patched.setattr(postgres.Sessions, "hold", lose)
         with pytest.raises(StorageError, match="was lost"):
             ledger.debit("d", PROMISE, ask("a"))
     assert ledger.history() == []
@@ -299,9 +299,9 @@ def test_one_thread_uses_one_connection(address):
 
 
 def test_connections_are_bounded_and_waited_for(address, monkeypatch):
-    monkeypatch.setattr(postgres_sessions, "_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(postgres, "_WAIT_SECONDS", 0.3)
     ledger = Ledger(address)
-    go, most = threading.Event(), postgres_sessions._MOST_CONNECTIONS
+    go, most = threading.Event(), postgres._MOST_CONNECTIONS
 
     def read() -> None:
         with ledger._store.reading():
@@ -510,7 +510,7 @@ def test_a_pooler_that_was_not_noticed_is_refused_before_the_charge(postgres_url
     ],
 )
 def test_no_message_holds_a_password(address, monkeypatch):
-    monkeypatch.setattr(postgres_sessions, "_RESTART_SECONDS", 0.1)
+    monkeypatch.setattr(postgres, "_RESTART_SECONDS", 0.1)
     with pytest.raises(StorageError) as failed:
         Ledger(address, {"d": Budget(1.0)})
     chain = [failed.value, failed.value.__cause__]
@@ -535,7 +535,7 @@ def test_a_name_of_a_ledger_is_a_plain_word(postgres_url, name):
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setattr("suffice.owner.ledger.opening.find_spec", lambda _: None)
+    monkeypatch.setattr("suffice.owner.ledger.ledger.find_spec", lambda _: None)
     with pytest.raises(ParameterError, match=r"suffice\[postgres\]"):
         Ledger("postgresql://127.0.0.1/clinic")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from suffice.errors import BudgetError, LedgerError, ParameterError, UnitError
-from suffice.owner.ledger import Ledger, Request, room
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.ledger import Ledger, Request, rules
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.accounting import Composed, composed_epsilon, spent_epsilon
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -154,12 +154,12 @@ def test_every_budget_that_a_release_is_charged_to_is_asked(tmp_path):
 
 
 def test_candidates_are_decimals_of_three_digits_in_order():
-    numbers = [room._candidate(k) for k in range(room._CANDIDATES)]
+    numbers = [rules._candidate(k) for k in range(rules._CANDIDATES)]
     assert numbers[:2] == [1e-6, 1.01e-6]
     assert numbers == sorted(set(numbers))
     assert all(number == float(f"{number:.3g}") for number in numbers)
     for epsilon in np.random.default_rng(1).uniform(1e-6, 10.0, size=500):
-        below = room._number_below(epsilon)
+        below = rules._number_below(epsilon)
         assert numbers[below] <= epsilon < numbers[below + 1]
 
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from suffice.learner.moments.classifier import MomentClassifier
-from suffice.owner.moments.components import components_above_noise
-from suffice.owner.moments.mechanism import Moments
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.learner.moments import MomentClassifier
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.moments import Moments, components_above_noise
 
 
 def rows_of(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:

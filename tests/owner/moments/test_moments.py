@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 from builders import assert_noise, clinic_table
-from suffice.engines.moments import LONGEST_CODE, MomentSums
+from suffice.engines.sums import LONGEST_CODE, MomentSums
 from suffice.errors import ParameterError, TableError
 from suffice.owner.ledger import Ledger
-from suffice.owner.moments.mechanism import Moments, plan_moments
-from suffice.owner.moments.noise import calibrated_moments, moments_noise
-from suffice.owner.overlap import SharedRowsWarning
+from suffice.owner.moments import Moments, calibrated_moments, moments_noise, plan_moments
+from suffice.owner.scaling import SharedRowsWarning
 from suffice.owner.source import LabelledBatch, OwnerReport, Source
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.moments import BlockWeights
@@ -284,7 +283,7 @@ def test_a_pass_travels_to_workers_and_back():
 
 
 def test_a_pipeline_with_a_map_is_used_without_its_intercept():
-    from suffice.owner.operator.mechanism import MeanOperator
+    from suffice.owner.mean_operator import MeanOperator
 
     X, y = data(300)
     given = MeanOperator(1.0, map="rff:16").public_rows(X * 1.1).pipeline

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.owner.moments.mechanism import Moments
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.rados.mechanism import Rados
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.moments import Moments
+from suffice.owner.rados import Rados
 from suffice.owner.source import Source
 
 

@@ -9,9 +9,14 @@ import pytest
 
 from suffice.engines.engine import fold
 from suffice.errors import ParameterError
-from suffice.owner.operator.candidates import MOST_STATES, Candidate, Candidates, choose
-from suffice.owner.operator.forecast import Utility
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import (
+    MOST_STATES,
+    Candidate,
+    Candidates,
+    MeanOperator,
+    Utility,
+    choose,
+)
 from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import NOISES
 from suffice.privacy.response import Response

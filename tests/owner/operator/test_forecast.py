@@ -7,10 +7,7 @@ from scipy.optimize import minimize
 from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.owner.operator.candidates import Candidates
-from suffice.owner.operator.forecast import SIGNALS, PublicMoments
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.shaping import whitening
+from suffice.owner.mean_operator import SIGNALS, Candidates, MeanOperator, PublicMoments, whitening
 from suffice.owner.source import PublicSource
 
 # --- whitening

@@ -24,13 +24,11 @@ from suffice.errors import (
 )
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.candidates import MECHANISMS
-from suffice.owner.operator.exact import ExactSums
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.publish import Payment, PrivateIdentity, publish
+from suffice.owner.mean_operator import MECHANISMS, ExactSums, MeanOperator
+from suffice.owner.mechanism import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Protection, Unit
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(200, 5)) * [1, 10, 0.1, 5, 1] + [0, 3, 0, -7, 0]

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.owner.operator.candidates import Candidates
-from suffice.owner.operator.forecast import PublicMoments
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.pairing import ShrunkSignal, _Ranges, paired_transform
-from suffice.owner.operator.shaping import Shape
+from suffice.owner.mean_operator import (
+    Candidates,
+    MeanOperator,
+    PublicMoments,
+    Shape,
+    ShrunkSignal,
+    _Ranges,
+    paired_transform,
+)
 
 CONSTANT = 500.0
 

@@ -23,15 +23,15 @@ from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.source import PublicSource
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response
-from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
-from suffice.tables import batching
+from suffice.release.release import Release
+from suffice.tables import table
 
 ALARM = 1e-6
 rng = np.random.default_rng(6)
@@ -147,7 +147,7 @@ def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
     """The same private words give the same answers in one batch and in many."""
     answers = []
     for rows in (1 << 16, 40):
-        monkeypatch.setattr(batching, "BATCH_ROWS", rows)
+        monkeypatch.setattr(table, "BATCH_ROWS", rows)
         with seeded(3):
             answers.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
     np.testing.assert_array_equal(*answers)

@@ -13,15 +13,12 @@ from scipy import stats
 
 from builders import read_labels
 from suffice.errors import ParameterError
-from suffice.owner.operator import exact as exact_sums
-from suffice.owner.operator.exact import ExactSums
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.procedures import NoisySums
-from suffice.owner.operator.shaping import Shape, whitening
+from suffice.owner import mean_operator as exact_sums
+from suffice.owner.mean_operator import ExactSums, MeanOperator, NoisySums, Shape, whitening
 from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import Sensitivity
-from suffice.release.artifact import Release
-from suffice.tables import batching
+from suffice.release.release import Release
+from suffice.tables import table
 
 ALARM = 1e-6
 ROWS, WIDTH = 40, 5
@@ -165,7 +162,7 @@ def test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut(monkeypatch):
     """The longest row may be in the first batch, in the last, or in another part."""
     unsplit = read(LABELS[2], 2, FINE)
     monkeypatch.setattr(exact_sums, "_SHAPED_ROWS", 3)
-    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
+    monkeypatch.setattr(table, "BATCH_ROWS", 7)
     assert read(LABELS[2], 2, FINE).sensitivity == unsplit.sensitivity
     (names, source), parts = ((0, 1), Source(None, LABELS[2])), []
     for batch in labelled_batches(PUBLIC.table, PUBLIC.roles, names, source):

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from suffice.engines.engine import fold
-from suffice.owner.operator.exact import ExactSums
-from suffice.owner.operator.shaping import Shape
-from suffice.owner.public_rows import PublicRows
+from suffice.owner.labelled import PublicRows
+from suffice.owner.mean_operator import ExactSums, Shape
 from suffice.owner.source import Source, labelled_batches
 from suffice.privacy.noise import KNormNoise, Sensitivity
 from suffice.tables.columns import resolve_roles

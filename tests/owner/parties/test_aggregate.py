@@ -19,14 +19,19 @@ from builders import assert_noise, auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, ParameterError, UnitError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.shaping import Shape
-from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
-from suffice.owner.parties.noise import operator_sensitivity, reach, whitened_shape
-from suffice.owner.parties.tally import VoteTally
-from suffice.owner.parties.votes import from_shares, operator_weights
+from suffice.owner.mean_operator import Shape
+from suffice.owner.parties.contribution import (
+    VOTE,
+    AuxiliaryRows,
+    PartyContribution,
+    from_shares,
+    operator_sensitivity,
+    operator_weights,
+    reach,
+    whitened_shape,
+)
+from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, VoteTally
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.codec import decode, encode
@@ -275,7 +280,7 @@ def test_another_enrolment_is_another_request(tmp_path):
 
 
 def test_a_label_release_cannot_be_charged_to_a_party_budget(tmp_path):
-    from suffice.owner.operator.mechanism import MeanOperator
+    from suffice.owner.mean_operator import MeanOperator
 
     ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(2.0, 1e-5)}})
     with pytest.raises(UnitError):

@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 from builders import assert_noise, auxiliary_rows
 from suffice.errors import ParameterError, TableError
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.class_sums import ClassSums, choose_method
-from suffice.owner.parties.contribution import PartyContribution, encode_part
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.gathering import Gathering
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.plan import plan_parties
-from suffice.owner.parties.records import PartyTable
+from suffice.owner.parties.contribution import (
+    AuxiliaryRows,
+    ClassSums,
+    PartyContribution,
+    choose_method,
+    encode_part,
+)
+from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties
+from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.release.codec import decode, encode
 

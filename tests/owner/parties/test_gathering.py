@@ -9,13 +9,9 @@ import pytest
 from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
-from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.gathering import Gathering
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.noise import reach
-from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.contribution import VOTE, AuxiliaryRows, PartyContribution, reach
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, Gathering, VoteTally
 from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()

@@ -10,14 +10,17 @@ from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import OptimisationError, ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties import output_perturbation
-from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.gathering import Gathering
-from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
-from suffice.owner.parties.noise import reach
+from suffice.owner.parties.contribution import (
+    VOTE,
+    AuxiliaryRows,
+    PartyContribution,
+    from_shares,
+    operator_weights,
+    reach,
+)
+from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, Gathering
 from suffice.owner.parties.procedures import Round
-from suffice.owner.parties.votes import from_shares, operator_weights
 from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()

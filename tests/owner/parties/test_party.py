@@ -17,15 +17,18 @@ from sklearn.tree import DecisionTreeClassifier
 
 import suffice
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
-from suffice.owner.parties import auxiliary as auxiliary_module
-from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties import contribution as auxiliary_module
 from suffice.owner.parties.contribution import (
+    VOTE,
+    AuxiliaryRows,
     PartyContribution,
     encode_part,
+    from_codes,
+    from_shares,
+    operator_weights,
     parameter_radius,
     parameter_step,
 )
-from suffice.owner.parties.votes import from_codes, from_shares, operator_weights
 
 _rng = np.random.default_rng(11)
 ROWS = _rng.normal(size=(40, 3)) * [4.0, 1.0, 0.2]

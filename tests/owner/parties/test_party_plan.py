@@ -8,8 +8,7 @@ from scipy import stats
 
 from builders import auxiliary_rows
 from suffice.errors import ParameterError
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.plan import plan_parties, theorem_4
+from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties, theorem_4
 
 
 def printed(parties: int, rows: int, features: int, epsilon: float, lam: float) -> float:

@@ -6,11 +6,9 @@ import pytest
 
 from builders import auxiliary_rows
 from suffice.errors import ParameterError, TableError
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.gathering import Gathering
-from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.records import PartyTable, predicted
+from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable, predicted
 from suffice.release.codec import manifest_of
 
 AUX = auxiliary_rows(50)
@@ -102,7 +100,7 @@ def test_a_category_that_one_party_alone_has_stops_nobody():
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
     in_one_block = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
-    monkeypatch.setattr("suffice.owner.parties.records._CELLS", 50 * 3 * 2)
+    monkeypatch.setattr("suffice.owner.parties.gathering._CELLS", 50 * 3 * 2)
     parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     assert np.array_equal(in_one_block.total, parts.total)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from builders import assert_noise
-from suffice.engines.threads import Threads
+from suffice.engines.engine import Threads
 from suffice.errors import (
     BudgetError,
     ForeignRowsError,
@@ -20,25 +20,30 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.models.simplex import nearest_proportions
-from suffice.owner.ledger import Ledger
-from suffice.owner.proportions.bags import assign_bags
-from suffice.owner.proportions.choosing import (
+from suffice.owner.count_noise import (
     MECHANISMS,
     DirichletSettings,
+    ScaledCounts,
     bag_sizes,
     best_count_noise,
     count_noise,
 )
-from suffice.owner.proportions.dirichlet import ScaledCounts
-from suffice.owner.proportions.mechanism import BagSource, LabelProportions
-from suffice.owner.proportions.plan import plan_proportions, plan_skew, skew_epsilon
+from suffice.owner.ledger import Ledger
+from suffice.owner.proportions import (
+    BagSource,
+    LabelProportions,
+    assign_bags,
+    plan_proportions,
+    plan_skew,
+    skew_epsilon,
+)
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
-from suffice.tables import batching
+from suffice.tables import table as tables_table
 from suffice.tables.bags import read_bags
 from suffice.tables.sources import open_table
 
@@ -210,7 +215,7 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
         urns.append([weight / unit for weight in weights])
         return np.array([balls, 0])
 
-    monkeypatch.setattr("suffice.owner.proportions.dirichlet.draw_balls", look_into)
+    monkeypatch.setattr("suffice.owner.count_noise.draw_balls", look_into)
     many_draws("laplace-prior", 2, 8000, (0.5, 0.0), overlap)
     contents = np.array(urns)
     np.testing.assert_allclose(contents.sum(axis=1), 1000, rtol=1e-5)
@@ -261,7 +266,7 @@ def test_auto_never_takes_what_is_not_differentially_private(monkeypatch):
 
 
 def test_auto_is_never_far_from_the_best():
-    """After the projection, on skewed counts, simulated; bench/proportions.py has 60 settings."""
+    """After the projection, on skewed counts; lab/bench/proportions.py has 60 settings."""
     local = np.random.default_rng(0)
     for size, classes, price in (
         (300, 2, (0.2, 0.01)),
@@ -570,7 +575,7 @@ def test_the_trade_between_skew_and_noise_has_a_middle():
 
 def test_counts_over_several_batches_are_those_of_one(monkeypatch):
     """The rows arrive in pieces; sets are found by the position of a row."""
-    monkeypatch.setattr(batching, "BATCH_ROWS", 128)
+    monkeypatch.setattr(tables_table, "BATCH_ROWS", 128)
     np.testing.assert_array_equal(counted(mechanism(), X, Y, BAGS), EXACT)
 
 

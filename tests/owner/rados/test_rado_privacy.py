@@ -23,16 +23,20 @@ from builders import assert_noise
 from seeds import seeded
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger
-from suffice.owner.overlap import SharedRowsWarning
-from suffice.owner.rados.guarantees import most_memberships
-from suffice.owner.rados.mechanism import Rados, plan_rados
-from suffice.owner.rados.procedures import RadoProcedure, procedure_for
-from suffice.owner.rados.signs import ChosenSubsets, binomials
+from suffice.owner.rados import (
+    ChosenSubsets,
+    RadoProcedure,
+    Rados,
+    binomials,
+    plan_rados,
+    procedure_for,
+)
+from suffice.owner.scaling import SharedRowsWarning, most_memberships
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Budget, Protection, Scope, Unit
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 
 ALARM = 1e-6
 NAMES = ["x0", "x1", "x2"]
@@ -283,9 +287,7 @@ def test_every_edge_has_all_of_its_noise(monkeypatch):
     matrix with its rows in some order. One record moves its edge by two bounds.
     So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
-    monkeypatch.setattr(
-        "suffice.owner.rados.procedures._EDGES_AT_ONCE", 100
-    )  # and in every part of them
+    monkeypatch.setattr("suffice.owner.rados._EDGES_AT_ONCE", 100)  # and in every part of them
     release = rados_of_nothing(255, 16, unit="record", noise_on="records", count=256)
     edges = 2 / math.sqrt(256) * helmert(256) @ release.arrays["rados"]
     assert release.noise.variance == pytest.approx(255 / 2 * (2 * MULTIPLIER) ** 2, rel=1e-6)

@@ -13,18 +13,24 @@ import pytest
 from scipy import stats
 
 from seeds import seeded
-from suffice.engines.rados import default_count
+from suffice.engines.sums import default_count
 from suffice.errors import (
     BudgetError,
     ParameterError,
     TableError,
     UnprotectedError,
 )
-from suffice.learner.rados.moments import moments_of
+from suffice.learner.rado_moments import moments_of
 from suffice.owner.ledger import Ledger
-from suffice.owner.moments.mechanism import Moments
-from suffice.owner.rados.mechanism import Rados, plan_rados
-from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, HadamardSubsets, _signs
+from suffice.owner.moments import Moments
+from suffice.owner.rados import (
+    ChosenSubsets,
+    FreeSubsets,
+    HadamardSubsets,
+    Rados,
+    _signs,
+    plan_rados,
+)
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.randomness import private_words
 from suffice.release.codec import decode, encode
@@ -106,7 +112,7 @@ def test_the_secret_signs_are_drawn_from_private_words():
 
 
 def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
-    monkeypatch.setattr("suffice.owner.rados.signs._signs", np.ones)
+    monkeypatch.setattr("suffice.owner.rados._signs", np.ones)
     patterns = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(80)]
     assert stats.chisquare(triple_counts(np.vstack(patterns))).pvalue < ALARM
 
@@ -460,9 +466,7 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
     draws = []
-    monkeypatch.setattr(
-        "suffice.owner.rados.procedures._Edges.add_rows", lambda *_: draws.append(1)
-    )
+    monkeypatch.setattr("suffice.owner.rados._Edges.add_rows", lambda *_: draws.append(1))
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", noise_on="records", **RECORD)
     assert draws == []

@@ -20,17 +20,16 @@ from suffice.errors import (
     TableError,
     UnitError,
 )
-from suffice.learner.spread.posterior import Corrupted, clean_features
+from suffice.learner.spread.likelihood import Corrupted, clean_features
 from suffice.owner.ledger import Ledger
-from suffice.owner.responses.channels import Lattice
-from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.responses import Lattice, RandomizedResponse
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.privacy.events import Approximate
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.noise import KNormNoise, LaplaceNoise, Sensitivity
 from suffice.release.codec import decode, encode
+from suffice.release.columns import Added, Flips, SpreadColumn
 from suffice.release.merge import merge
-from suffice.release.spread import Added, Flips, SpreadColumn
 
 ALARM = 1e-6
 PIXELS = [f"x{j}" for j in range(784)]

@@ -12,8 +12,8 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, StorageError
 from suffice.learner.spread.frequencies import release_frequencies
-from suffice.owner.responses.mechanism import RandomizedResponse
-from suffice.owner.responses.survey import collect, load_survey, new_survey
+from suffice.owner.responses import RandomizedResponse
+from suffice.owner.survey import collect, load_survey, new_survey
 from suffice.participant import make_survey, respond
 from suffice.privacy.guarantee import Unit
 from suffice.release.codec import decode, encode

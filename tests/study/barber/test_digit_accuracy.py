@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from suffice.study.barber import digit_accuracy
-from suffice.study.reproduce import document, reproduce, write_report
+from suffice.papers import barber
+from suffice.papers.reproduce import document, reproduce, write_report
 
 METHODS = ["clean", "true", "learned", "marginals", "flat", "naive", "whitened", "reconstruction"]
 
@@ -15,7 +15,7 @@ METHODS = ["clean", "true", "learned", "marginals", "flat", "naive", "whitened",
 def small(monkeypatch):
     """Ask for samples that the small file can give."""
     for name, value in (("_TRAIN", 25), ("_TEST", 15), ("_MANY", 25), ("_PF", (0.1, 0.3))):
-        monkeypatch.setattr(digit_accuracy, name, value)
+        monkeypatch.setattr(barber, name, value)
 
 
 @pytest.mark.usefixtures("small")
@@ -49,7 +49,7 @@ def test_section_6_1_measures_every_method_beside_what_is_printed(folder):
 
 
 def test_shares_of_a_gap_and_verdicts(monkeypatch):
-    monkeypatch.setattr(digit_accuracy, "_PF", (0.1, 0.2))
+    monkeypatch.setattr(barber, "_PF", (0.1, 0.2))
     mean = {
         "naive": np.array([0.9, 0.8]),
         "true": np.array([0.89, 0.9]),
@@ -57,16 +57,16 @@ def test_shares_of_a_gap_and_verdicts(monkeypatch):
         "marginals": np.array([0.9, 0.79]),
         "flat": np.array([0.9, 0.785]),
     }
-    gaps, learned, marginals, _ = digit_accuracy._gap_table(mean).rows
+    gaps, learned, marginals, _ = barber._gap_table(mean).rows
     assert gaps[1:] == ("-0.010", "0.100")
     assert learned[1:] == ("no gap", "0.50")
     assert marginals[1:] == ("no gap", "-0.10")
     runs = {name: [[value - 0.001, value + 0.001] for value in mean[name]] for name in mean}
-    verdicts = [statement.verdict for statement in digit_accuracy._sentences(runs)]
+    verdicts = [statement.verdict for statement in barber._sentences(runs)]
     assert verdicts == ["does not hold", "does not hold", "holds"]
-    assert digit_accuracy._against(95.0, 94.4) == "better than printed"
-    assert digit_accuracy._against(94.8, 94.4) == "as printed, to half a point"
-    assert digit_accuracy._against(93.0, 94.4) == "worse than printed"
+    assert barber._against(95.0, 94.4) == "better than printed"
+    assert barber._against(94.8, 94.4) == "as printed, to half a point"
+    assert barber._against(93.0, 94.4) == "worse than printed"
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_shares_of_a_gap_and_verdicts(monkeypatch):
     ],
 )
 def test_a_sentence_is_judged_by_its_worst_level_and_the_error_there(gains, verdict):
-    assert digit_accuracy._ahead("gain", np.array(gains)).verdict == verdict
+    assert barber._ahead("gain", np.array(gains)).verdict == verdict

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import TableError
-from suffice.study.barber.digits import flipped, read_digits
+from suffice.papers.barber import flipped, read_digits
 
 
 def test_flips_are_as_many_as_said_and_even_over_the_other_states(rng):

@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.errors import TableError
-from suffice.study.barber import pictures
-from suffice.study.reproduce import reproduce
+from suffice.papers import barber
+from suffice.papers.reproduce import reproduce
 
 
 def test_pictures_come_with_what_each_pixel_and_each_picture_is_promised(
@@ -31,6 +31,6 @@ def test_pictures_are_square(tmp_path, draw_pictures, rng):
 
 
 def test_what_was_drawn_is_judged():
-    assert pictures._agrees("share", 0.3, 0.33, 0.01).verdict == "as stated"
-    assert pictures._agrees("share", 0.3, 0.35, 0.01).verdict == "too far off"
-    assert pictures._agrees("share", 0.3, 0.25, 0.01).verdict == "too far off"
+    assert barber._agrees("share", 0.3, 0.33, 0.01).verdict == "as stated"
+    assert barber._agrees("share", 0.3, 0.35, 0.01).verdict == "too far off"
+    assert barber._agrees("share", 0.3, 0.25, 0.01).verdict == "too far off"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suffice.study.barber.reconstruction import likelihood_limit, reconstruction_limit
-from suffice.study.reproduce import reproduce
+from suffice.papers.barber import likelihood_limit, reconstruction_limit
+from suffice.papers.reproduce import reproduce
 
 shares = st.floats(0.01, 0.99)
 flips = st.floats(0.01, 0.45)

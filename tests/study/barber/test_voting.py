@@ -2,7 +2,7 @@
 
 import pytest
 
-from suffice.study.reproduce import reproduce
+from suffice.papers.reproduce import reproduce
 
 
 def test_the_printed_estimate_of_a_vote_is_wrong_and_ours_is_right():

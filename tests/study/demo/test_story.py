@@ -7,10 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
+from suffice.demo.story import CHAPTERS, Story, run_demo
 from suffice.plain_text import markup
 from suffice.privacy.guarantee import Unit
-from suffice.study.demo.chapters import CHAPTERS
-from suffice.study.demo.story import Story, run_demo
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.study.hamm import ENTRIES, party_accuracy
-from suffice.study.reproduce import document, reproduce, write_report
+from suffice.papers import hamm
+from suffice.papers.hamm import ENTRIES
+from suffice.papers.reproduce import document, reproduce, write_report
 
 
 def har_file(folder, rng):
@@ -52,7 +53,7 @@ def small(monkeypatch, tmp_path, rng):
         "_EPSILONS": (100.0, 0.3),
     }
     for name, value in values.items():
-        monkeypatch.setattr(party_accuracy, name, value)
+        monkeypatch.setattr(hamm, name, value)
     for entry in ENTRIES:
         files = {"parties-har": "har.parquet", "parties-kdd99": "kdd.parquet"}[entry.name]
         monkeypatch.setitem(entry.files, next(iter(entry.files)), files)
@@ -80,7 +81,7 @@ def test_both_figures_are_computed_and_written(small):
 
 def test_subjects_that_are_tested_take_no_part(small):
     table = pq.read_table(small / "har.parquet")
-    crowd = party_accuracy._activity_crowd(table, 0)
+    crowd = hamm._activity_crowd(table, 0)
     subjects = table["subject"].to_numpy()
     is_test = np.isin(subjects, np.unique(subjects)[::4])
     assert len(crowd.test_codes) == is_test.sum()

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.study.data_sets import SETS
-from suffice.study.nock import private_rados, table_one
+from suffice.papers import nock
+from suffice.papers.reproduction import SETS
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +30,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    for module in (table_one, private_rados):
+    for module in (nock, nock):
         monkeypatch.setattr(module, "FOLDS", 2)
         monkeypatch.setattr(module, "ROUNDS", 20)
-    monkeypatch.setattr(private_rados, "_TRUNCATIONS", (0.3, 2.0))
-    monkeypatch.setattr(private_rados, "_NOISES", (0.0, 2.0))
-    monkeypatch.setattr(private_rados, "_LABEL_EPSILONS", (3.0,))
-    monkeypatch.setattr(private_rados, "_RECORD_EPSILONS", (10.0,))
-    monkeypatch.setattr(private_rados, "_RECORD_RADOS", 8)
+    monkeypatch.setattr(nock, "_TRUNCATIONS", (0.3, 2.0))
+    monkeypatch.setattr(nock, "_NOISES", (0.0, 2.0))
+    monkeypatch.setattr(nock, "_LABEL_EPSILONS", (3.0,))
+    monkeypatch.setattr(nock, "_RECORD_EPSILONS", (10.0,))
+    monkeypatch.setattr(nock, "_RECORD_RADOS", 8)

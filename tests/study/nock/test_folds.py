@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from suffice.study.data_sets import numbers
-from suffice.study.nock.folds import Fold, folds_of
+from suffice.papers.nock import Fold, folds_of
+from suffice.papers.reproduction import numbers
 
 
 def test_every_row_is_tested_once(folder):

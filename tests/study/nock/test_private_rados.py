@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from suffice.study.nock import private_rados
-from suffice.study.reproduce import reproduce, write_report
+from suffice.papers import nock
+from suffice.papers.reproduce import reproduce, write_report
 
 
 @pytest.mark.usefixtures("quick")
@@ -37,15 +37,15 @@ def test_units_are_measured_with_both_learners(folder):
 
 def test_rejection_keeps_the_rados_of_algorithm_2_and_only_those(rng):
     edges = np.column_stack([np.where(np.arange(40) < 13, -1.0, 1.0), rng.normal(size=40)])
-    rados = private_rados._truncated_rados(edges, 0, 17, 500, rng)
+    rados = nock._truncated_rados(edges, 0, 17, 500, rng)
     sums = rados[:, 0] + 13  # K, of eq. (16)
     assert sums.min() == 17
     assert sums.max() == 23
-    free = private_rados._truncated_rados(edges, 0, 0, 500, rng)[:, 0] + 13
+    free = nock._truncated_rados(edges, 0, 0, 500, rng)[:, 0] + 13
     assert free.min() < 17
 
 
 def test_supports_are_of_one_size(rng):
-    inside = private_rados._supports(30, 0.3, 50, rng)
+    inside = nock._supports(30, 0.3, 50, rng)
     assert set(inside.sum(axis=1)) == {9}
     assert inside.mean(axis=0).min() > 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suffice.study.reproduce import document, reproduce, write_report
+from suffice.papers.reproduce import document, reproduce, write_report
 
 
 @pytest.mark.usefixtures("quick")

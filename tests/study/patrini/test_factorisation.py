@@ -2,7 +2,7 @@
 
 import pytest
 
-from suffice.study.reproduce import reproduce
+from suffice.papers.reproduce import reproduce
 
 
 def test_only_the_hinge_does_not_factor():

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from suffice.study.patrini import label_privacy
-from suffice.study.reproduce import reproduce, write_report
+from suffice.papers import patrini
+from suffice.papers.reproduce import reproduce, write_report
 
 
 def test_label_privacy_measures_every_mechanism_on_every_set(data_folder, monkeypatch, tmp_path):
-    monkeypatch.setattr(label_privacy, "_EPSILONS", (0.5, 20.0))
+    monkeypatch.setattr(patrini, "_EPSILONS", (0.5, 20.0))
     steps = []
     sets = ("magic", "uci-har")
     results = reproduce(

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from suffice.transport.export import Export
-from suffice.transport.http import jobs
-from suffice.transport.http.app import make_app
-from suffice.transport.http.service import Service
-from suffice.transport.http.settings import Settings
+from suffice.protocol.export import Export
+from suffice.service import workers
+from suffice.service.app import make_app
+from suffice.service.settings import Settings
+from suffice.service.workers import Service
 
 
 def ask(app, method: str, path: str, token: str, content: bytes = b"") -> httpx.Response:
@@ -54,7 +54,7 @@ def settle_all(clinic, sent: dict[str, list]) -> None:
             answer = learner.post(f"/v1/datasets/{dataset}/proposals", proposal.encode())
             assert answer.status_code == 202, answer.text
     with pytest.MonkeyPatch.context() as patch:  # a process takes seconds to start
-        patch.setattr(jobs._Worker, "_new_pool", lambda _: ThreadPoolExecutor(1))
+        patch.setattr(workers._Worker, "_new_pool", lambda _: ThreadPoolExecutor(1))
         workroom.open()
         try:
             for dataset, proposals in sent.items():

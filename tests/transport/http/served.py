@@ -17,10 +17,10 @@ import pyarrow.csv as pa_csv
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.grant import propose
+from suffice.protocol.messages import Proposal
 from suffice.release.signing import generate_keys
-from suffice.transport.http.desk import Desk
-from suffice.transport.messages import Proposal
-from suffice.transport.protocol import propose
+from suffice.service.records import Desk
 
 FEATURES = ("age", "size", "stage")
 ROWS = 80

@@ -15,8 +15,8 @@ from browsing import PHONE, fits_sideways, needs_browser, open_browser, signed_i
 from fastapi.routing import APIRoute
 from served import make_clinic, running
 
-from suffice.transport.http.app import make_app
-from suffice.transport.http.settings import Settings
+from suffice.service.app import make_app
+from suffice.service.settings import Settings
 
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": PHONE}
 LOOKS = {

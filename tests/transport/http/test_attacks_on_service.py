@@ -21,11 +21,11 @@ import pytest
 from served import Clinic, make_clinic, running
 
 from suffice.owner.ledger.tokens import Role, mint
-from suffice.transport.http import connections
-from suffice.transport.http.app import make_app
-from suffice.transport.http.limits import address_of
-from suffice.transport.http.settings import Limits, Settings
-from suffice.transport.messages import Answer, Refused
+from suffice.protocol.messages import Answer, Refused
+from suffice.service import limits as service_limits
+from suffice.service.app import make_app
+from suffice.service.limits import address_of
+from suffice.service.settings import Limits, Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "service.md"
 PROPOSALS = "/v1/datasets/{}/proposals"
@@ -309,7 +309,7 @@ class Patience:
 
         import uvicorn
 
-        class Impatient(connections.Connection):
+        class Impatient(service_limits.Connection):
             pass
 
         loop_ready = threading.Event()
@@ -326,9 +326,9 @@ class Patience:
             loop_ready.set()
             await task
 
-        before = {name: getattr(connections, name) for name in times}
+        before = {name: getattr(service_limits, name) for name in times}
         for name, value in times.items():
-            setattr(connections, name, value)
+            setattr(service_limits, name, value)
         thread = threading.Thread(target=lambda: asyncio.run(serve()))
         thread.start()
         try:
@@ -339,7 +339,7 @@ class Patience:
             server.should_exit = True
             thread.join(60)
             for name, value in before.items():
-                setattr(connections, name, value)
+                setattr(service_limits, name, value)
 
 
 async def small_app(scope, receive, send) -> None:
@@ -394,9 +394,9 @@ def test_a_slow_body_is_not_waited_for(clinic, monkeypatch):
     """The application gives a body thirty seconds; here it gives a fraction of one."""
     import asyncio
 
-    from suffice.transport.http import limits
+    from suffice.service import limits as service_limits
 
-    monkeypatch.setattr(limits, "_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(service_limits, "_BODY_SECONDS", 0.2)
     app = make_app(Settings.load(clinic.folder))
     sent: list[dict] = []
 
@@ -470,7 +470,7 @@ def test_an_address_is_believed_from_the_proxy_alone(
 
     import uvicorn
 
-    from suffice.transport.http import running as runs
+    from suffice.service import app as runs
 
     configs: list[uvicorn.Config] = []
     monkeypatch.setattr(runs._Announced, "run", lambda self: configs.append(self.config))
@@ -516,12 +516,12 @@ def test_a_network_of_addresses_is_one_caller():
 def test_one_token_fills_no_waiting_room(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
     greedy, modest = (clinic.new_token("learner").split("_")[1] for _ in range(2))
-    limits = Limits(waiting_of_one_token=3, proposals_of_one_token=5, waiting_proposals=6)
+    service_limits = Limits(waiting_of_one_token=3, proposals_of_one_token=5, waiting_proposals=6)
     good = clinic.proposal()
     several = [replace(good, purpose=f"study {k}") for k in range(8)]
 
     def is_filed(proposal, token: str) -> bool:
-        return clinic.desk.file("smoker", proposal.digest, proposal.encode(), token, limits)
+        return clinic.desk.file("smoker", proposal.digest, proposal.encode(), token, service_limits)
 
     assert [is_filed(p, greedy) for p in several[:5]] == [True, True, True, False, False]
     assert is_filed(several[0], greedy)  # it is there already
@@ -536,15 +536,15 @@ def test_one_token_fills_no_waiting_room(tmp_path):
 def test_lists_come_in_pieces(clinic, url):
     """A page of a list does not grow with what was filed, and shows nobody else's."""
     learner, other = clinic.new_token("learner"), clinic.new_token("learner")
-    limits = Settings.load(clinic.folder).limits
+    service_limits = Settings.load(clinic.folder).limits
     good = clinic.proposal()
     mine = [replace(good, purpose=f"piece {k}") for k in range(130)]
     for proposal in mine:
         body = proposal.encode()
         clinic.desk.file("smoker", proposal.digest, body, learner.split("_")[1], replace(
-            limits, waiting_of_one_token=1000, waiting_proposals=5000))  # fmt: skip
+            service_limits, waiting_of_one_token=1000, waiting_proposals=5000))  # fmt: skip
     theirs = replace(good, purpose="not theirs")
-    clinic.desk.file("smoker", theirs.digest, theirs.encode(), other.split("_")[1], limits)
+    clinic.desk.file("smoker", theirs.digest, theirs.encode(), other.split("_")[1], service_limits)
     place = f"{url}{PROPOSALS.format('smoker')}"
     first = get(place, headers=bearer(learner)).json()
     assert [line["proposal"] for line in first] == [p.digest for p in mine[:100]]
@@ -625,7 +625,7 @@ def test_a_failure_that_nobody_expected_tells_nothing(clinic, monkeypatch):
     import asyncio
 
     app = make_app(Settings.load(clinic.folder))
-    from suffice.transport.http.desk import Desk
+    from suffice.service.records import Desk
 
     def fail(*_):
         raise RuntimeError("the secret of row 7")

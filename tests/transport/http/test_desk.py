@@ -14,11 +14,11 @@ import pytest
 
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget
-from suffice.transport.http.desk import Desk, State
-from suffice.transport.http.settings import Limits
+from suffice.service.records import Desk, State
+from suffice.service.settings import Limits
 
 NUMBERS = itertools.count()
 ONE = Limits(waiting_proposals=1)  # of each data set
@@ -123,7 +123,7 @@ def test_a_turn_is_taken_alone_and_for_one_data_set(place, desk):
 HOLDER = """
 import sys, time
 from suffice.owner.ledger import Ledger
-from suffice.transport.http.desk import Desk
+from suffice.service.records import Desk
 with Desk(Ledger(sys.argv[1])).turn("d") as free:
     print(free, flush=True)
     time.sleep(600)

@@ -10,11 +10,11 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.transport.http import jobs
-from suffice.transport.http.desk import Desk
-from suffice.transport.http.running import LogLine
-from suffice.transport.http.settings import Settings
-from suffice.transport.messages import Answer, Countered, Refused
+from suffice.protocol.messages import Answer, Countered, Refused
+from suffice.service import workers
+from suffice.service.app import LogLine
+from suffice.service.records import Desk
+from suffice.service.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,13 @@ def clinic(tmp_path_factory):
     return make_clinic(tmp_path_factory.mktemp("jobs") / "clinic")
 
 
-def settled(clinic, monkeypatch, error: Exception) -> jobs.Outcome:
+def settled(clinic, monkeypatch, error: Exception) -> workers.Outcome:
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(jobs, "_decide", fail)
+    monkeypatch.setattr(workers, "_decide", fail)
     body = clinic.proposal().encode()
-    return jobs.settle(Settings.load(clinic.folder), "diagnosis", body, approved=True)
+    return workers.settle(Settings.load(clinic.folder), "diagnosis", body, approved=True)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
     proposal = clinic.proposal("far too much", epsilon=4.0)
     settings = Settings.load(clinic.folder)
     for _ in range(2):  # two servers may look at it
-        outcome = jobs.settle(settings, "smoker", proposal.encode(), approved=False)
+        outcome = workers.settle(settings, "smoker", proposal.encode(), approved=False)
         assert isinstance(Answer.load(outcome.answer), Countered)
     refusals = [entry for entry in clinic.ledger.log() if entry.kind == "refusal"]
     assert [entry.facts["proposal"] for entry in refusals] == [proposal.digest]
@@ -58,9 +58,9 @@ def test_a_budget_that_was_raised_behind_a_running_service_grants_nothing(tmp_pa
     clinic = make_clinic(tmp_path / "clinic")
     settings = Settings.load(clinic.folder)
 
-    def ask(purpose: str) -> jobs.Outcome:
+    def ask(purpose: str) -> workers.Outcome:
         body = clinic.proposal(purpose).encode()
-        return jobs.settle(settings, "diagnosis", body, approved=True)
+        return workers.settle(settings, "diagnosis", body, approved=True)
 
     granted = ask("first")
     assert granted.release is not None
@@ -69,7 +69,7 @@ def test_a_budget_that_was_raised_behind_a_running_service_grants_nothing(tmp_pa
     for purpose in ("second", "third", "fourth"):
         with pytest.raises(LedgerError, match=r"disagree|frozen"):
             ask(purpose)
-    jobs._opened.cache_clear()  # as a restart does
+    workers._opened.cache_clear()  # as a restart does
     with pytest.raises(LedgerError, match=r"disagree|frozen"):
         ask("after a restart")
     assert clinic.charges("diagnosis") == 1
@@ -80,7 +80,7 @@ def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, cap
         raise RuntimeError("label 7")
 
     monkeypatch.setattr(Desk, "next_to_work_on", fail)
-    room = jobs.Workroom(Settings.load(clinic.folder), clinic.desk)
+    room = workers.Workroom(Settings.load(clinic.folder), clinic.desk)
     assert not room._work_once("diagnosis", None)
     assert [LogLine().format(record).count("label 7") for record in caplog.records] == [0]
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from served import Clinic, make_clinic, running
 
-from suffice.transport.http.connections import Connection
-from suffice.transport.messages import Answer, Granted, Proposal
+from suffice.protocol.messages import Answer, Granted, Proposal
+from suffice.service.limits import Connection
 
 PLACE = "/v1/datasets/diagnosis/proposals"
 LEARNERS = 10

@@ -23,19 +23,19 @@ import pyarrow.parquet as pq
 import pytest
 from served import running
 
-from suffice.audit.public_part.shown import public_part
+from suffice.audit.shown import public_part
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.grant import propose
+from suffice.protocol.messages import Proposal, Refused
 from suffice.release.codec import decode
 from suffice.release.signing import generate_keys
-from suffice.transport.http import api, jobs
-from suffice.transport.http.app import make_app
-from suffice.transport.http.desk import Desk, Filed
-from suffice.transport.http.jobs import Workroom
-from suffice.transport.http.settings import Settings
-from suffice.transport.messages import Proposal, Refused
-from suffice.transport.protocol import propose
+from suffice.service import api, workers
+from suffice.service.app import make_app
+from suffice.service.records import Desk, Filed
+from suffice.service.settings import Settings
+from suffice.service.workers import Workroom
 
 ROWS = 24
 PAIRS, MANY_PAIRS = 4, 60
@@ -175,9 +175,9 @@ class SameProcess:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def settle(self, filed: Filed) -> jobs.Outcome:
+    def settle(self, filed: Filed) -> workers.Outcome:
         approved = filed.state == "approved"
-        return jobs.settle(self._settings, filed.dataset, filed.body, approved=approved)
+        return workers.settle(self._settings, filed.dataset, filed.body, approved=approved)
 
 
 def seen_by_learner(
@@ -303,41 +303,41 @@ def hash_of(value: object) -> int:
 
 def says_how_many(monkeypatch) -> None:
     """Count labels in a refusal."""
-    settle = jobs.settle
+    settle = workers.settle
 
     def leaky(settings, dataset, body, *, approved):
         outcome = settle(settings, dataset, body, approved=approved)
         if outcome.release is None and outcome.answer is not None:
             reason = f"there are {label_sum(settings, dataset)} of these"
-            outcome = jobs.Outcome(Refused(Proposal.load(body).digest, (reason,)).encode())
+            outcome = workers.Outcome(Refused(Proposal.load(body).digest, (reason,)).encode())
         return outcome
 
-    monkeypatch.setattr(jobs, "settle", leaky)
+    monkeypatch.setattr(workers, "settle", leaky)
 
 
 def has_a_length(monkeypatch) -> None:
     """Make an answer as long as the labels are."""
-    settle = jobs.settle
+    settle = workers.settle
 
     def leaky(settings, dataset, body, *, approved):
         outcome = settle(settings, dataset, body, approved=approved)
         if outcome.release is not None and label_sum(settings, dataset) % 2:
-            outcome = jobs.Outcome(outcome.answer + b" ", outcome.release)
+            outcome = workers.Outcome(outcome.answer + b" ", outcome.release)
         return outcome
 
-    monkeypatch.setattr(jobs, "settle", leaky)
+    monkeypatch.setattr(workers, "settle", leaky)
 
 
 def stops_at_strange_labels(monkeypatch) -> None:
     """Refuse what some labels would break."""
-    settle = jobs.settle
+    settle = workers.settle
 
     def leaky(settings, dataset, body, *, approved):
         if label_sum(settings, dataset) % 3 == 0:
-            return jobs.Outcome(Refused(Proposal.load(body).digest, (jobs._CANNOT,)).encode())
+            return workers.Outcome(Refused(Proposal.load(body).digest, (workers._CANNOT,)).encode())
         return settle(settings, dataset, body, approved=approved)
 
-    monkeypatch.setattr(jobs, "settle", leaky)
+    monkeypatch.setattr(workers, "settle", leaky)
 
 
 def answers_out_of_turn(monkeypatch) -> None:
@@ -364,14 +364,14 @@ def adds_a_header(monkeypatch) -> None:
         response.headers["x-table"] = str(leaky.size)
         return response
 
-    settle = jobs.settle
+    settle = workers.settle
 
     def watch(settings, dataset, body, *, approved):
         leaky.size = Path(settings.datasets[dataset].table).stat().st_size
         return settle(settings, dataset, body, approved=approved)
 
     leaky.size = 0
-    monkeypatch.setattr(jobs, "settle", watch)
+    monkeypatch.setattr(workers, "settle", watch)
     monkeypatch.setattr(api, "_answer_response", leaky)
 
 

@@ -12,17 +12,16 @@ from served import ROWS, make_clinic
 
 from suffice.errors import SignatureError
 from suffice.owner.ledger import Ledger, Request
-from suffice.owner.ledger.chain import Kind, LogEntry
-from suffice.owner.ledger.checkpoint import Checkpoint, signed_checkpoint
+from suffice.owner.ledger.log import Checkpoint, Kind, LogEntry, signed_checkpoint
 from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Guarantee
+from suffice.protocol.export import Export
+from suffice.protocol.remote import Remote
 from suffice.release.signing import generate_keys
-from suffice.transport.export import Export
-from suffice.transport.http.app import make_app
-from suffice.transport.http.log_views import entry_words, visible_entries
-from suffice.transport.http.settings import Settings
-from suffice.transport.remote import Remote
+from suffice.service.app import make_app
+from suffice.service.oversight import entry_words, visible_entries
+from suffice.service.settings import Settings
 
 
 def burn(clinic, dataset: str, proposal) -> None:

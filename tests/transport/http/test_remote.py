@@ -19,12 +19,12 @@ from cryptography.x509.oid import NameOID
 from served import make_clinic
 
 from suffice.errors import ForeignAnswerError, ParameterError, ServiceError, SignatureError
-from suffice.owner.ledger.policy import Policy
+from suffice.owner.policy import Policy
+from suffice.protocol.grant import grant
+from suffice.protocol.messages import Refused
+from suffice.protocol.remote import Remote
 from suffice.release.codec import encode
 from suffice.release.signing import generate_keys
-from suffice.transport.messages import Refused
-from suffice.transport.protocol import grant
-from suffice.transport.remote import Remote
 
 TOKEN = "suffice_id_secret"  # of nobody
 
@@ -241,7 +241,7 @@ def test_a_compressed_answer_is_not_unpacked(granted):
 
 def test_a_certificate_of_nobody_is_not_believed(granted, tmp_path, monkeypatch):
     """A server that signed its own certificate gets neither token nor proposal."""
-    monkeypatch.setattr("suffice.transport.remote._TRIES", 1)
+    monkeypatch.setattr("suffice.protocol.remote._TRIES", 1)
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -8,8 +8,8 @@ import pytest
 from served import make_clinic, running
 
 from suffice.owner.ledger.tokens import Role, mint
-from suffice.transport.http.app import make_app
-from suffice.transport.http.settings import Settings
+from suffice.service.app import make_app
+from suffice.service.settings import Settings
 
 DIGEST = "sha256:" + "0" * 64
 OWNER, OFFICER, LEARNER = Role.OWNER, Role.OFFICER, Role.LEARNER
@@ -145,8 +145,8 @@ def test_every_response_keeps_out_of_caches_and_frames(client):
 
 
 def test_one_token_has_so_many_requests_in_a_minute():
-    from suffice.transport.http.limits import RequestRate
-    from suffice.transport.http.problems import Problem
+    from suffice.service.limits import RequestRate
+    from suffice.service.problems import Problem
 
     now = [0.0]
     rate = RequestRate(60, clock=lambda: now[0])

@@ -10,9 +10,9 @@ import pytest
 from served import Clinic, make_clinic, running, workers_of
 
 from suffice.errors import ParameterError, ServiceError
+from suffice.protocol.messages import Countered, Granted, Refused
+from suffice.protocol.remote import Remote
 from suffice.release.codec import encode
-from suffice.transport.messages import Countered, Granted, Refused
-from suffice.transport.remote import Remote
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_too_large_an_epsilon_is_countered_and_not_charged(clinic, url):
 def test_foreign_rows_are_refused_with_a_fixed_sentence(clinic, url, tmp_path):
     lines = (clinic.folder / "rows.csv").read_text().splitlines()
     (tmp_path / "rows.csv").write_text("\n".join([*lines[:-1], "33,9.5,1"]))
-    from suffice.transport.protocol import propose
+    from suffice.protocol.grant import propose
 
     proposal = propose(tmp_path / "rows.csv", epsilon=0.1)
     answer, _ = remote_of(clinic, url).propose(proposal, "diagnosis")

@@ -9,9 +9,9 @@ from served import make_clinic, running
 
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
+from suffice.protocol.remote import read_token
 from suffice.release.codec import load
-from suffice.transport.http.settings import EXAMPLE
-from suffice.transport.remote import read_token
+from suffice.service.settings import EXAMPLE
 
 
 def suffice(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ import pytest
 from served import make_clinic, running
 
 from suffice.errors import ParameterError, StorageError
-from suffice.transport.http.settings import EXAMPLE, Settings
+from suffice.service.settings import EXAMPLE, Settings
 
 
 def loaded(folder, text: str) -> Settings:

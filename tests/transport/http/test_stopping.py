@@ -16,7 +16,7 @@ import httpx
 import pytest
 from served import make_clinic
 
-from suffice.transport.http.running import LogLine
+from suffice.service.app import LogLine
 
 LONGEST_SECONDS = 120  # a guard against hanging, not a measurement
 

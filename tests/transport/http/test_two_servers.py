@@ -22,11 +22,11 @@ from process_hooks import STEPS, intervene
 from served import Clinic, make_clinic, running, workers_of
 
 from database_servers import postgresql_server, restart
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.log import Kind
+from suffice.protocol.grant import propose
+from suffice.protocol.messages import Answer, Granted, Proposal, Refused
+from suffice.protocol.remote import Remote
 from suffice.release.codec import encode
-from suffice.transport.messages import Answer, Granted, Proposal, Refused
-from suffice.transport.protocol import propose
-from suffice.transport.remote import Remote
 
 LOST = "this proposal was charged, but its output was lost"
 SECONDS = 300  # for everything that is waited for; nothing takes as long

@@ -10,8 +10,8 @@ import pytest
 from served import make_clinic, running
 
 from suffice.errors import ServiceError, SignatureError
+from suffice.protocol.remote import Remote
 from suffice.release.signing import generate_keys, verify
-from suffice.transport.remote import Remote
 
 
 def test_another_key_signs_what_is_granted_from_now_on(tmp_path):

@@ -1,50 +1,118 @@
-"""A linear classifier that learns from public rows and a mean operator, without any label."""
+"""What a user must know before the figures of a model, in Python and on the command line."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import log, sqrt
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
 
-from suffice.engines.opening import Computing
+from suffice.engines.clusters import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
-from suffice.learner.class_weights import CLASS_WEIGHT
-from suffice.learner.operator.combining import (
+from suffice.learner.operator.denoising import Restoration, Shrinkage, is_noisy, noise_in_basis
+from suffice.learner.operator.diagnostics import Evidence, FiguredModel
+from suffice.learner.operator.problem import (
+    NoiseWarning,
     Supervised,
-    combine_releases,
-    weigh_release,
-    weighted_supervision,
-)
-from suffice.learner.operator.doubts import is_majority_known, warn_of_doubts
-from suffice.learner.operator.evidence import Evidence
-from suffice.learner.operator.figures import FiguredModel
-from suffice.learner.operator.problems import (
     column_noise,
+    combine_releases,
     factored_problems,
     noise_per_problem,
     side_by_side,
+    weigh_release,
+    weighted_supervision,
 )
-from suffice.learner.operator.restoring import Restoration, is_noisy, noise_in_basis
-from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import choose_lam, intercept_alone
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operator
-from suffice.models.losses import LOSSES, LinearOddLoss, loss_named
-from suffice.models.penalties import PENALTIES, Penalty, penalty_named
+from suffice.learner.weights import CLASS_WEIGHT
+from suffice.models.losses import (
+    LOSSES,
+    PENALTIES,
+    LinearOddLoss,
+    Penalty,
+    loss_named,
+    penalty_named,
+)
 from suffice.models.problem import FactoredProblem, Solution
-from suffice.models.rows import WeightedRows
-from suffice.models.threads import one_blas_thread
+from suffice.models.rows import WeightedRows, one_blas_thread
 from suffice.privacy.guarantee import Unit
-from suffice.release.artifact import Release
-from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
+from suffice.release.release import Covariance, Release
 
-__all__ = ["FactoredClassifier"]
+__all__ = [
+    "CONSTANT",
+    "MAJORITY_HIDDEN",
+    "FactoredClassifier",
+    "NoiseWarning",
+    "doubts_of",
+    "is_majority_known",
+    "risk_of_guess",
+    "warn_of_doubts",
+]
+
+
+CONSTANT = "no feature helps for certain, so the model always predicts the larger class"
+_HIDDEN = (
+    "The noise hides which class is the larger. No feature helps for certain, so the model always"
+    " predicts the class that seems to be larger."
+)
+MAJORITY_HIDDEN = (
+    "The noise hides which class is the largest. The model may do worse than always predicting"
+    " that class."
+)
+_SURE = 1.645  # deviations: a smaller lead of a class is chance in more than 5 of 100 releases
+
+
+def doubts_of(model: Any) -> list[str]:
+    """Return why a fitted `FactoredClassifier` may be no better than a guess, a sentence each."""
+    doubts = []
+    if model.intercept_only_:
+        constant = f"{CONSTANT[0].upper()}{CONSTANT[1:]}."
+        doubts.append(constant if model.majority_known_ else _HIDDEN)
+    guess = risk_of_guess(model)
+    if guess is not None and model.risk_interval_[1] >= guess:
+        doubts.append(
+            f"The risk may be as high as {guess:.3g}, that of a guess without the release: there is"
+            " too much noise."
+        )
+    return doubts
+
+
+def risk_of_guess(model: Any) -> float | None:
+    """Return the risk of a guess without the release; None where the risk is of other labels."""
+    votes = any(
+        guarantee.unit == "party" for release in model.releases_ for guarantee in release.guarantees
+    )
+    return log(len(model.classes_)) if model.loss in ("logistic", "softmax") and not votes else None
+
+
+def warn_of_doubts(model: Any) -> None:
+    """Warn the caller of ``fit_release`` of a model's doubts."""
+    try:
+        doubts = doubts_of(model)
+    except ParameterError:  # the noise is not known, and so no figure is shown
+        return
+    if doubts:
+        warnings.warn(" ".join(doubts), NoiseWarning, stacklevel=4)
+
+
+def is_majority_known(supervision: Supervised, *, intercept: bool) -> bool:
+    """Return whether one class leads by more than the intercept's noise explains."""
+    estimate = supervision.estimate
+    if not intercept or estimate.noise.form == "none":
+        return True
+    sizes = np.sort(np.atleast_1d(estimate.operator[-1]))
+    deviation = float(np.sqrt(estimate.noise.last().variance))
+    if len(sizes) == 1:
+        return bool(abs(sizes[0]) > _SURE * deviation)
+    return bool(sizes[-1] - sizes[-2] > _SURE * np.sqrt(2.0) * deviation)
+
 
 # Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
 _LEAST_OF_SQUARE = 1e-3
@@ -261,7 +329,7 @@ class FactoredClassifier(FiguredModel):
         """Learn from one release, or those of several owners, and the public rows behind them.
 
         Rows that do not fit into memory stay in their files, and are read again for each sum over
-        them (`suffice.learner.streaming`).
+        them (`suffice.learner.rows`).
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ from scipy.special import softmax
 from suffice.errors import OptimisationError
 from suffice.models.losses import LinearOddLoss
 from suffice.models.problem import FactoredProblem
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance
 
 __all__ = [
     "ChosenPenalty",

@@ -1,4 +1,4 @@
-"""What is known of bags of rows: their sizes and label proportions, and how sure these are."""
+"""Random parts of rows, and rows drawn again: the simulated randomness of folds and intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,40 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.weak.moments import CONDITION_LIMIT
+from suffice.learner.weak import CONDITION_LIMIT
 from suffice.models.simplex import nearest_proportions
-from suffice.release.artifact import Release
+from suffice.release.release import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["FEWEST_ROWS", "KnownBags", "exact_bags", "mixed_class_names", "released_bags"]
+__all__ = [
+    "FEWEST_ROWS",
+    "KnownBags",
+    "balanced_groups",
+    "exact_bags",
+    "mixed_class_names",
+    "released_bags",
+    "resample_counts",
+]
+
+
+def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a random group for each row, of equal size within each code up to one row."""
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    assigned = np.empty(len(codes), dtype=np.int64)
+    starts = np.searchsorted(codes[order], codes[order])
+    assigned[order] = (np.arange(len(codes)) - starts) % groups
+    return assigned
+
+
+def resample_counts(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return how often each member is drawn, as many times per code as it has members."""
+    times = np.empty(len(codes))
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        times[members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)))
+    return times
+
 
 _LEAST_SPREAD = 0.05  # of proportions over bags; below, intervals are not to be trusted
 _LEAST_SPREAD_OF_FEW = 0.1
@@ -65,8 +93,8 @@ class KnownBags:
         """What must be read before resampled intervals from bags that hardly differ, or None.
 
         With K + 1 bags of 300 rows, three classes and a spread below 0.1, intervals at 95 % covered
-        74 % of the proportions. With at least 2 K bags they covered 94 % (bench/coverage.py). Those
-        of `moment_interval` do not need bags that differ.
+        74 % of the proportions. With at least 2 K bags they covered 94 %
+        (lab/bench/coverage.py). Those of `moment_interval` do not need bags that differ.
         """
         few = len(self.classes) > 2 and len(self.names) < 2 * len(self.classes)
         if self.least_spread >= (_LEAST_SPREAD_OF_FEW if few else _LEAST_SPREAD):

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from suffice.learner.ratio.bags import KnownBags
-from suffice.learner.ratio.moment_inversion import ScoreMoments, mean_and_covariance
+from suffice.learner.ratio.moment_matching import ScoreMoments, mean_and_covariance
 
 __all__ = ["LEVEL", "LabelShiftTest", "assess_label_shift", "chance_beyond", "white_axes"]
 

@@ -1,6 +1,20 @@
-"""A linear classifier of clean records, learnt from corrupted ones by their spread likelihood."""
+"""A Gaussian prior with correlations: each clean coordinate is also predicted from the others.
 
+Numeric columns x with mean mu and covariance Sigma are observed as x~ with E[x~ | x] = alpha x +
+beta, column by column (alpha = 1 for added noise, keep - other for flips). Then Cov(x~)_ij =
+alpha_i alpha_j Sigma_ij off the diagonal, which corrupted records alone can tell, and the best
+linear prediction of x is
+
+    mu + Sigma A (Cov x~)^-1 (x~ - E x~),     A = diag(alpha),
+
+with covariance Sigma - Sigma A (Cov x~)^-1 A Sigma for all records alike. Sigma is taken as low
+rank plus diagonal; directions that sampling noise alone could explain are left out. Independent
+columns (`posterior`) are the special case of rank zero: consistent only if columns are.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -10,21 +24,224 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
-from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.learner.spread.gaussian import predicted_features
+from suffice.learner.spread.frequencies import deconvolve, maximum_likelihood, observed_frequencies
 from suffice.learner.spread.importance import expectation_maximisation, sampled_records
-from suffice.learner.spread.joint import joint_states
-from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, Prior, check_prior, clean_features
-from suffice.learner.spread.selection import choose_lam, held_out_link, maximise
-from suffice.learner.weights import RECORDS_HAVE_NONE, refuse_weights
-from suffice.release.artifact import Release
+from suffice.learner.spread.likelihood import (
+    CleanFeatures,
+    Corrupted,
+    Knowledge,
+    Prior,
+    Pull,
+    SpreadLikelihood,
+    check_prior,
+    choose_lam,
+    clean_features,
+    coordinates,
+    held_out_link,
+    marginals_of,
+    maximise,
+    model,
+)
+from suffice.learner.weights import CLASS_WEIGHT, RECORDS_HAVE_NONE, refuse_weights
+from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.merge import merge
-from suffice.release.spread import SpreadColumn
+from suffice.release.release import Release
 
-__all__ = ["SpreadClassifier", "corrupted_records"]
+__all__ = [
+    "JointStates",
+    "SpreadClassifier",
+    "corrupted_records",
+    "joint_states",
+    "predicted_features",
+]
+
+
+_LEAST = 1e-6  # variance of a coordinate
+
+
+def predicted_features(records: Corrupted) -> CleanFeatures:
+    """Return mean and covariance of the clean coordinates, numeric columns jointly Gaussian.
+
+    Columns of text, and those with a table of flips, are taken as independent of all others.
+    """
+    independent = clean_features(records, "marginals")
+    joint = [j for j, column in enumerate(records.columns) if _is_linear(column)]
+    if not joint:
+        return independent
+    part = Corrupted(
+        tuple(records.columns[j] for j in joint), tuple(records.cells[j] for j in joint)
+    )
+    predictions, residual_root = _best_linear(part)
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])[joint]
+    mean, spread = independent.mean.copy(), np.array(independent.spread)
+    mean[:, starts], spread[:, starts] = predictions, 0.0
+    root = np.zeros((mean.shape[1], residual_root.shape[1]))
+    root[starts] = residual_root
+    return replace(independent, mean=mean, spread=spread if spread.any() else None, root=root)
+
+
+def _is_linear(column: SpreadColumn) -> bool:
+    """Whether E[x~ | x] is linear in x, as the Gaussian prior needs it."""
+    if isinstance(column.noise, Flips):
+        return column.numeric and column.noise.keep is not None
+    return True
+
+
+def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best linear predictions (n, d), and a root (d, r) of their shared covariance."""
+    coordinates_seen, mean, variance, alpha = _moments(records)
+    shift = coordinates_seen - coordinates_seen.mean(axis=0)
+    observed = shift.T @ shift / len(shift)
+    loadings = _loadings(observed, variance, alpha, len(shift))
+    common = loadings @ loadings.T
+    clean = common + np.diag(np.maximum(variance - common.diagonal(), _LEAST))
+    noisy = np.outer(alpha, alpha) * common
+    np.fill_diagonal(noisy, np.maximum(observed.diagonal(), noisy.diagonal() + _LEAST))
+    gain = np.linalg.solve(noisy, alpha[:, None] * clean)  # (Cov x~)^-1 A Sigma
+    rest = clean - (alpha[:, None] * clean).T @ gain
+    values, vectors = np.linalg.eigh((rest + rest.T) / 2)
+    return mean + shift @ gain, vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the observed coordinates, and mean, variance and alpha of every clean one."""
+    width = len(records.columns)
+    observed = np.empty((records.count, width))
+    mean, variance, alpha = np.empty(width), np.empty(width), np.ones(width)
+    for (_, noise), positions in records.groups().items():
+        cells = np.stack([records.cells[j] for j in positions], axis=1)
+        if isinstance(noise, Flips):
+            states = coordinates(records.columns[positions[0]])[:, 0]
+            marginals = deconvolve(observed_frequencies(cells, noise.states), noise)
+            observed[:, positions] = states[cells]
+            mean[positions] = marginals @ states
+            variance[positions] = marginals @ states**2 - mean[positions] ** 2
+            alpha[positions] = noise.matrix[0, 0] - noise.matrix[0, 1]
+        else:
+            observed[:, positions] = noise.scaled(cells)
+            mean[positions] = observed[:, positions].mean(axis=0)
+            variance[positions] = observed[:, positions].var(axis=0) - noise.scaled_variance
+    return observed, mean, np.maximum(variance, _LEAST), alpha
+
+
+def _loadings(
+    observed: np.ndarray, variance: np.ndarray, alpha: np.ndarray, count: int
+) -> np.ndarray:
+    """Return B (d, r) with B B^T the common part of Sigma, above the edge of sampling noise.
+
+    Sampling noise of a covariance of independent coordinates of variance s has eigenvalues up to
+    s (2 sqrt(d/n) + d/n) above s (Marchenko & Pastur 1967).
+    """
+    covariance = observed / np.outer(alpha, alpha)
+    np.fill_diagonal(covariance, variance)
+    values, vectors = np.linalg.eigh(covariance)
+    share = len(variance) / count
+    size = float(np.mean(observed.diagonal() / alpha**2))
+    significant = values > size * (2 * np.sqrt(share) + share)
+    return vectors[:, significant] * np.sqrt(values[significant])
+
+
+_MOST_COMBINATIONS = 1024  # the table of posteriors is their square: 8 MB
+_RECORDS_PER_COMBINATION = 10  # from which on p(x) is learnt combination by combination
+
+
+@dataclass(frozen=True, eq=False)
+class JointStates(Knowledge):
+    """Holds the clean combinations and p(x | x~) for each observed one.
+
+    ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``
+    (M, M) has one row per observed combination; ``observed`` (n,) says which one each record shows.
+    """
+
+    points: np.ndarray
+    posterior: np.ndarray
+    observed: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.observed)
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return self.points.shape[1]
+
+    @property
+    def expected_rows(self) -> np.ndarray:
+        """E[x] of each clean record."""
+        return np.asarray((self.posterior @ self.points)[self.observed])
+
+    def select_rows(self, rows: np.ndarray) -> "JointStates":
+        """Return what is known of some of the records."""
+        return replace(self, observed=self.observed[rows])
+
+    def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
+        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``."""
+        clean, by_score = model(self.points @ theta)
+
+        def pull(by_clean: np.ndarray) -> np.ndarray:
+            columns = by_clean.reshape(self.count, -1).T
+            sums = [np.bincount(self.observed, c, len(self.posterior)) for c in columns]
+            by_combination = self.posterior.T @ np.stack(sums, axis=1)
+            return np.asarray(self.points.T @ by_score(by_combination.reshape(clean.shape)))
+
+        return (self.posterior @ clean)[self.observed], pull
+
+
+def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
+    """Return what is known of clean combinations; None where there are too many of them.
+
+    ``prior``: as of `clean_features`, its marginals taken as independent, or "learned": any
+    distribution of combinations, if there are records enough to tell it.
+    """
+    noises = [c.noise for c in records.columns if isinstance(c.noise, Flips)]
+    combinations = math.prod(noise.states for noise in noises)
+    if not noises or len(noises) < len(records.columns) or combinations > _MOST_COMBINATIONS:
+        return None
+    learned = isinstance(prior, str) and prior == "learned"
+    if learned and records.count < _RECORDS_PER_COMBINATION * combinations:
+        return None
+    sizes = tuple(noise.states for noise in noises)
+    observed_codes = np.ravel_multi_index(
+        tuple(np.asarray(c, dtype=np.int64) for c in records.cells), sizes
+    )
+    channel = _kronecker([noise.matrix for noise in noises])
+    if learned:
+        observed = np.bincount(observed_codes, minlength=combinations) / records.count
+        likely = maximum_likelihood(observed[None, :], channel)[0]
+    else:
+        likely = _kronecker(_marginals(records, prior))
+    joint = channel * likely
+    posterior = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    return JointStates(_points(records, sizes), posterior, observed_codes)
+
+
+def _marginals(records: Corrupted, prior: Prior) -> list[np.ndarray]:
+    marginals = []
+    for j, column in enumerate(records.columns):
+        cells, noise = records.cells[j][:, None], column.noise
+        assert isinstance(noise, Flips)  # noqa: S101  # for the type checker
+        own_prior = None if isinstance(prior, str) else [np.asarray(prior[j])]
+        marginals.append(marginals_of(cells, noise, prior, own_prior)[0])
+    return marginals
+
+
+def _kronecker(factors: list[np.ndarray]) -> np.ndarray:
+    """Return the Kronecker product of the factors, from left to right."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = np.kron(product, factor)
+    return product
+
+
+def _points(records: Corrupted, sizes: tuple[int, ...]) -> np.ndarray:
+    """Return the coordinates of all combinations, the last column changing fastest."""
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    parts = [coordinates(c)[at] for c, at in zip(records.columns, places, strict=True)]
+    return np.hstack([*parts, np.ones((places.shape[1], 1))])
 
 
 class SpreadClassifier(LinearModel):

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from suffice.errors import ParameterError
-from suffice.release.artifact import Release
-from suffice.release.spread import Flips, SpreadColumn
+from suffice.release.columns import Flips, SpreadColumn
+from suffice.release.release import Release
 
 __all__ = [
     "Frequencies",
@@ -25,6 +25,7 @@ __all__ = [
     "observed_frequencies",
     "release_frequencies",
 ]
+
 
 _HARD = 10.0  # condition number of a channel
 _RARE = 0.05  # a share
@@ -117,7 +118,7 @@ def estimate_frequencies(
     Examples
     --------
     >>> import numpy as np, suffice
-    >>> from suffice.release.spread import Flips
+    >>> from suffice.release.columns import Flips
     >>> answers = np.repeat([0, 1], [620, 380])
     >>> estimate = suffice.estimate_frequencies(answers, Flips(2, keep=0.8))
     >>> estimate.shares.round(2)

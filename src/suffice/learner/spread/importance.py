@@ -13,15 +13,15 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from suffice.learner.spread.likelihood import SpreadLikelihood
-from suffice.learner.spread.posterior import (
+from suffice.learner.spread.likelihood import (
     Corrupted,
     Prior,
+    SpreadLikelihood,
     coordinates,
     gaussian_posterior,
     marginals_of,
 )
-from suffice.release.spread import Flips
+from suffice.release.columns import Flips
 
 __all__ = ["expectation_maximisation", "sampled_records"]
 

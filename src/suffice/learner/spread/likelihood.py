@@ -22,16 +22,45 @@ the same for K = 2, an approximation for more.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit, ndtr, softmax
 
+from suffice.errors import OptimisationError, ParameterError
+from suffice.learner.moderation import Moderated, moderated_by_labels
+from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
+from suffice.models.rows import one_blas_thread
+from suffice.release.columns import Added, Flips, SpreadColumn
+
 __all__ = [
-    "CleanFeatures", "Knowledge", "Objective", "SpreadLikelihood", "by_class",
-    "expected_logistic", "is_exact", "model",
-]  # fmt: skip
+    "CleanFeatures",
+    "Corrupted",
+    "Knowledge",
+    "Objective",
+    "Prior",
+    "SpreadLikelihood",
+    "by_class",
+    "check_prior",
+    "choose_lam",
+    "clean_features",
+    "coordinates",
+    "expected_logistic",
+    "gaussian_posterior",
+    "held_out_link",
+    "is_exact",
+    "label_information",
+    "log_evidence",
+    "marginals_of",
+    "maximise",
+    "model",
+    "most_evident_lam",
+    "squared_sizes",
+]
+
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
@@ -221,7 +250,7 @@ def model(scores: np.ndarray) -> tuple[np.ndarray, Pull]:
 
 
 class Objective(ABC):
-    """A function of the parameters that `suffice.learner.spread.selection.maximise` makes small."""
+    """A function of the parameters that `maximise` makes small."""
 
     @property
     @abstractmethod
@@ -291,3 +320,336 @@ class SpreadLikelihood(Objective):
         if self.constant:
             weights[-1] = 0.0
         return lam / 2 * float(np.vdot(weights, weights)), lam * weights
+
+
+Prior = str | Sequence[np.ndarray]
+
+_WIDE = 10.0  # prior variance of a continuous coordinate that nothing is known about (Section 6.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Corrupted:
+    """Holds corrupted records: a column of codes or of values for each of ``columns``, in order."""
+
+    columns: tuple[SpreadColumn, ...]
+    cells: tuple[np.ndarray, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.cells[0]) if self.cells else 0
+
+    def groups(self) -> Mapping[tuple[Any, ...], list[int]]:
+        """Return the positions of columns that share states (or range) and noise."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for position, column in enumerate(self.columns):
+            groups.setdefault((column.states, column.noise), []).append(position)
+        return groups
+
+
+def check_prior(records: Corrupted, prior: Prior) -> None:
+    """Raise unless there are columns to learn from, and a given prior is about them."""
+    if not records.columns:
+        raise ParameterError(
+            "This release has answers to one question and no columns to learn from. Use `suffice"
+            " frequencies` (Python: estimate_frequencies)."
+        )
+    if isinstance(prior, str):
+        return
+    if len(prior) != len(records.columns):
+        raise ParameterError(
+            f"prior must hold one array for each of the {len(records.columns)} columns."
+        )
+    for column, own_prior in zip(records.columns, prior, strict=True):
+        values = np.asarray(own_prior, dtype=np.float64)
+        if column.states is None:
+            if values.shape != (2,) or not np.isfinite(values).all() or values[1] <= 0:
+                raise ParameterError(
+                    "prior must hold the mean and the variance of each continuous column."
+                )
+        elif values.shape != (len(column.states),) or not (values >= 0).all() or not values.any():
+            raise ParameterError(
+                "prior must hold one probability for each possible value of a discrete column."
+            )
+
+
+def coordinates(column: SpreadColumn) -> np.ndarray:
+    """Return what each state of a discrete column becomes, (states, width)."""
+    states = column.states or ()
+    if not column.numeric:
+        return np.eye(len(states))
+    middle, half = column.scale
+    return ((np.array(states, dtype=np.float64) - middle) / half)[:, None]
+
+
+def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
+    """Return mean and spread of the clean coordinates under independent columns; constant last.
+
+    ``prior``: "flat" (all states alike; a wide Gaussian), "marginals" learnt from the corrupted
+    records themselves, or one array per column: probabilities of its states, or (mean, variance).
+    """
+    means: list[np.ndarray | None] = [None] * len(records.columns)
+    spreads: list[np.ndarray | None] = [None] * len(records.columns)
+    for (_, noise), positions in records.groups().items():
+        own_priors = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
+        cells = np.stack([records.cells[j] for j in positions], axis=1)
+        column = records.columns[positions[0]]
+        if isinstance(noise, Flips):
+            marginals = marginals_of(cells, noise, prior, own_priors)
+            moments = _table_posterior(cells, noise, marginals, coordinates(column))
+        else:
+            moments = gaussian_posterior(cells, noise, prior, own_priors)
+        for index, j in enumerate(positions):
+            means[j], spreads[j] = moments[0][:, index], moments[1][:, index]
+    return _side_by_side(records, means, spreads)
+
+
+def marginals_of(
+    cells: np.ndarray, noise: Flips, prior: object, own_priors: list[np.ndarray] | None
+) -> np.ndarray:
+    """Return p(k) of every column, (columns, states)."""
+    if own_priors is not None:
+        marginals = np.stack(own_priors).astype(np.float64)
+        return marginals / marginals.sum(axis=1, keepdims=True)
+    if prior == "flat":
+        return np.full((cells.shape[1], noise.states), 1 / noise.states)
+    return deconvolve(observed_frequencies(cells, noise.states), noise)
+
+
+def _table_posterior(
+    cells: np.ndarray, noise: Flips, marginals: np.ndarray, states: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and spread (n, columns, width) of discrete cells from tables per state."""
+    evidence = marginals @ noise.matrix.T  # P[o], of each column
+    picked = np.arange(cells.shape[1])
+    first = np.einsum("ck,kw,ok->cow", marginals, states, noise.matrix, optimize=True)
+    second = np.einsum("ck,kw,ok->cow", marginals, states**2, noise.matrix, optimize=True)
+    first, second = first / evidence[:, :, None], second / evidence[:, :, None]
+    if states.shape[1] == 1:  # a number's variance; one-hot coordinates keep E[x^2] = E[x]
+        second = np.maximum(second - first**2, 0.0)
+    return first[picked, cells], second[picked, cells]
+
+
+def gaussian_posterior(
+    cells: np.ndarray, noise: Added, prior: object, own_priors: list[np.ndarray] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance (n, columns, 1) of continuous cells under Gaussian priors."""
+    observed, added = noise.scaled(cells), noise.scaled_variance
+    if own_priors is not None:
+        pairs = np.stack(own_priors).astype(np.float64)
+        centre, own = noise.scaled(pairs[:, 0]), pairs[:, 1] / noise.half**2
+    elif prior == "flat":
+        centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _WIDE)
+    else:
+        centre = np.clip(observed.mean(axis=0), -1, 1)
+        own = np.clip(observed.var(axis=0) - added, 1e-6, 1.0)
+    mean = (observed * own + centre * added) / (own + added)
+    spread = np.broadcast_to(own * added / (own + added), mean.shape)
+    return mean[:, :, None], spread[:, :, None]
+
+
+def _side_by_side(
+    records: Corrupted, means: list[np.ndarray | None], spreads: list[np.ndarray | None]
+) -> CleanFeatures:
+    """Return all coordinates side by side, the constant one last."""
+    mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
+    spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])
+    hot = [j for j, c in enumerate(records.columns) if not c.numeric]
+    blocks = np.zeros((mean.shape[1], len(hot)))
+    for b, j in enumerate(hot):
+        blocks[starts[j] : starts[j + 1], b] = 1.0
+    return CleanFeatures(mean, spread, blocks if hot else None)
+
+
+_LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)
+_FOLDS = 5
+_REPEATS = 2
+_RISES = 3
+_MOST_RECORDS = 20_000
+_EVIDENCE_LAMS = 10.0 ** np.arange(-5.0, 1.51, 0.25)
+_HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties are not tried
+
+
+@one_blas_thread()
+def maximise(
+    likelihood: Objective,
+    lam: float,
+    *,
+    tol: float,
+    max_iter: int,
+    start: np.ndarray | None = None,
+) -> tuple[np.ndarray, float, int]:
+    """Return the parameters of largest penalised likelihood, the gradient there, and the steps.
+
+    The likelihood is not concave where labels are corrupted; from zero, L-BFGS finds the optimum
+    that is nearest to knowing nothing.
+    """
+    shape = likelihood.shape
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = likelihood(flat.reshape(shape), lam)
+        return value, gradient.ravel()
+
+    first = np.zeros(shape) if start is None else start
+    options = {"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
+    optimum = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    gradient = float(np.abs(optimum.jac).max())
+    if not gradient <= 10 * tol:
+        raise OptimisationError(
+            f"The solver stopped at a gradient of {gradient:.2g}, above the goal of {tol:.2g}."
+            " Use a larger max_iter or lam."
+        )
+    return optimum.x.reshape(shape), gradient, int(optimum.nit)
+
+
+def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) -> float:
+    """Return the weight of the penalty: by cross-validation, or by evidence if labels are noisy.
+
+    No clean record is needed: the corrupted ones have a likelihood of their own. Of more than
+    20,000 records a sample decides, and the penalty falls with their number, as the best one does.
+    """
+    count = len(likelihood.codes)
+    if count < 2 * _FOLDS:
+        raise ParameterError(
+            f"{count} records are too few to choose the weight of the penalty. Set it with"
+            " --penalty-weight (Python: lam=...)."
+        )
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(count)[:_MOST_RECORDS]
+    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
+    exact = np.array_equal(likelihood.channel, np.eye(*likelihood.channel.shape))
+    lam = _cross_validated(sample, max_iter, rng) if exact else most_evident_lam(sample, max_iter)
+    return lam * len(order) / count
+
+
+def most_evident_lam(likelihood: SpreadLikelihood, max_iter: int) -> float:
+    """Return the penalty of largest evidence, for a prior that is flat in the weights' deviation.
+
+    The penalty (lam/2) ||w||^2 is the prior N(0, 1/(n lam)) of every weight but the constant's. By
+    Laplace's approximation at the maximiser, with h the eigenvalues of the information there,
+
+        log evidence = -n (loss + (lam/2) ||w||^2) - (1/2) sum_j log(1 + h_j / (n lam))
+
+    (MacKay 1992). The information is taken as F (x) X^T X: X the centred rows as they are expected,
+    F = mean_i J_i^T diag(1/p~_i) J_i, J_i = P (diag p_i - p_i p_i^T), so that h is all products of
+    the eigenvalues. Where labels say next to nothing, evidence is even from some penalty on, and
+    its maximum would be a constant model. A flat prior of the deviation 1/sqrt(n lam) (Gelman 2006)
+    adds -(1/2) log lam.
+    """
+    squares = squared_sizes(likelihood)
+    best, most_evident, start = -np.inf, float(_EVIDENCE_LAMS[-1]), None
+    for lam in map(float, reversed(_EVIDENCE_LAMS)):
+        start, _, _ = maximise(likelihood, lam, tol=1e-4, max_iter=max_iter, start=start)
+        value = log_evidence(likelihood, start, lam, squares) - np.log(lam) / 2
+        if value > best:
+            best, most_evident = value, lam
+        elif value < best - _HOPELESS:
+            break
+    return most_evident
+
+
+def log_evidence(
+    likelihood: SpreadLikelihood, theta: np.ndarray, lam: float, squares: np.ndarray
+) -> float:
+    """Return Laplace's log evidence at the maximiser ``theta``, up to a constant.
+
+    ``squares`` are the eigenvalues of X^T X, from `squared_sizes`.
+    """
+    count = len(likelihood.codes)
+    sizes = np.multiply.outer(label_information(likelihood, theta), squares)
+    return -count * likelihood(theta, lam)[0] - float(np.log1p(sizes / (count * lam)).sum()) / 2
+
+
+def squared_sizes(likelihood: SpreadLikelihood) -> np.ndarray:
+    """Return the eigenvalues of X^T X, X the expected rows without constant, centred if it is."""
+    rows = likelihood.features.expected_rows
+    if likelihood.constant:
+        rows = rows[:, :-1] - rows[:, :-1].mean(axis=0)
+    gram = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
+    return np.maximum(np.linalg.eigvalsh(gram), 0.0)
+
+
+def label_information(likelihood: SpreadLikelihood, theta: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of F, the mean information of a randomised label on the scores."""
+    clean = likelihood.features.expected(theta)[0]
+    shares = np.column_stack([1 - clean, clean]) if clean.ndim == 1 else clean
+    channel = likelihood.channel
+    chances = np.maximum(shares @ channel.T, np.finfo(float).tiny)
+    # J = P diag(p) - Pp p^T, so that J^T diag(1/Pp) J = diag(p) P^T diag(1/Pp) P diag(p) - p p^T.
+    weighted = np.einsum("ni,ik,il->nkl", 1 / chances, channel, channel, optimize=True)
+    weighted *= shares[:, :, None] * shares[:, None, :]
+    mean = weighted.mean(axis=0) - shares.T @ shares / len(shares)
+    if theta.ndim == 1:  # one score, of the second class
+        return np.maximum(mean[1:, 1], 0.0)
+    return np.maximum(np.linalg.eigvalsh(mean), 0.0)
+
+
+def _cross_validated(
+    likelihood: SpreadLikelihood, max_iter: int, rng: np.random.Generator
+) -> float:
+    """Return the penalty whose models give held-out labels the largest likelihood.
+
+    Five folds, twice. (Taking the strongest penalty within a standard error of the best, Breiman et
+    al. 1984, left nothing of a weak signal.)
+    """
+    losses = np.zeros(len(_LAMS))
+    for _ in range(_REPEATS):
+        folds = rng.permutation(len(likelihood.codes)) % _FOLDS
+        for fold in range(_FOLDS):
+            held_out = folds == fold
+            fitted, tested = likelihood.select_rows(~held_out), likelihood.select_rows(held_out)
+            losses += _path(fitted, tested, max_iter)
+    return float(_LAMS[int(np.argmin(losses))])
+
+
+def held_out_link(
+    likelihood: SpreadLikelihood, lam: float, *, max_iter: int, seed: int = 0
+) -> Moderated:
+    """Return what turns scores into log-odds of fresh rows: a slope, and a shift of the constant.
+
+    Scores are those of models that were learnt from the records of all other folds. Where labels
+    tell little, models are too sure of themselves at any penalty that keeps a weak signal. So the
+    slope is integrated out (`suffice.learner.moderation`).
+    """
+    count = len(likelihood.codes)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(count)[:_MOST_RECORDS]
+    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
+    folds = rng.permutation(len(order)) % _FOLDS
+    fold_lam = lam * count / len(order)
+    pairs = []
+    for held_out in (folds == fold for fold in range(_FOLDS)):
+        training = sample.select_rows(~held_out)
+        theta, _, _ = maximise(training, fold_lam, tol=1e-4, max_iter=max_iter)
+        pairs.append((sample.select_rows(held_out), theta))
+
+    def expected(slope: float, shift: np.ndarray) -> np.ndarray:
+        return np.vstack(
+            [by_class(part.features.expected(part.linked(t, slope, shift))[0]) for part, t in pairs]
+        )
+
+    scores = np.concatenate([part.features.expected_rows @ theta for part, theta in pairs])
+    if scores.ndim == 1:
+        scores = np.column_stack([np.zeros_like(scores), scores])
+    return moderated_by_labels(
+        scores,
+        np.concatenate([part.codes for part, _ in pairs]),
+        likelihood.channel,
+        expected=None if is_exact(likelihood.features) else expected,
+        shifted=likelihood.constant,
+    )
+
+
+def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> np.ndarray:
+    """Return the held-out loss at every penalty, from the strongest on."""
+    losses = np.full(len(_LAMS), np.inf)
+    start, worse = None, 0
+    for i in reversed(range(len(_LAMS))):
+        start, _, _ = maximise(fit, float(_LAMS[i]), tol=1e-4, max_iter=max_iter, start=start)
+        losses[i] = held_out(start)[0]
+        worse = worse + 1 if losses[i] > losses.min() else 0
+        if worse == _RISES:
+            losses[:i] = losses[i]  # weaker penalties overfit more
+            break
+    return losses

@@ -21,9 +21,8 @@ from pathlib import Path
 
 from suffice.errors import LedgerError, ParameterError, StorageError
 from suffice.owner.ledger.locks import whole_folder
-from suffice.owner.ledger.log_tables import anchor_kind
-from suffice.owner.ledger.tables import Tables
-from suffice.release.files import write_whole
+from suffice.owner.ledger.store import Tables, anchor_kind
+from suffice.release.file import write_whole
 
 __all__ = ["LOST", "NO_ANCHOR", "Anchor", "Mark", "anchor_of", "recorded_place"]
 

@@ -1,25 +1,11 @@
-"""The privacy ledger: what was charged is written down before noise is drawn, in one order.
-
-The order is what makes it safe (see docs/promise.md):
-
-1. in one transaction, look the request up, recompose everything that was ever spent together with
-   the new events, refuse if a budget does not allow it, and write the charge down durably;
-2. only then may noise be drawn;
-3. store the release's bytes; only then hand them out.
-
-The same name always gets the same bytes, whatever the data are now. Whoever charges holds a lock
-from before the charge until its bytes are stored. A charge without bytes whose lock nobody holds is
-burnt: the first who finds that out writes it down, it stays spent, and a process that comes back
-late cannot finish it.
-A charge counts for every unit that its unit contains (record: also attribute and label; party:
-all), and is refused where a wider unit has a budget, because it says nothing there.
-"""
+"""Which store an owner means: a file, or a PostgreSQL database."""
 
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +18,290 @@ from suffice.errors import (
     SufficeError,
 )
 from suffice.notes import note
+from suffice.options import ledger_file
 from suffice.owner.ledger import rules
-from suffice.owner.ledger.anchors import anchor_of, recorded_place
-from suffice.owner.ledger.audited import AuditedLedger
-from suffice.owner.ledger.chain import AlteredLedgerError, Kind
-from suffice.owner.ledger.charging import DatasetCharge
-from suffice.owner.ledger.opening import store_at
-from suffice.owner.ledger.room import event_for_delta, largest_epsilon
-from suffice.owner.ledger.rows import Balance, Charge, Entry, Request, charges_to_text
-from suffice.owner.ledger.statements import balances_in, entry_of, sentence_of_what_fits
-from suffice.owner.ledger.store import Claim, Store
-from suffice.owner.ledger.tables import Tables
-from suffice.owner.ledger.verification import Replay
-from suffice.owner.notebook_views import html_table, text_table
-from suffice.privacy.calibrate import check_delta
+from suffice.owner.ledger.anchors import LOST, Anchor, anchor_of, recorded_place
+from suffice.owner.ledger.entries import (
+    Balance,
+    Charge,
+    DatasetCharge,
+    Entry,
+    Request,
+    charges_from_text,
+    charges_to_text,
+    stated_epsilon,
+    texts_by_dataset,
+)
+from suffice.owner.ledger.log import (
+    AlteredLedgerError,
+    Checkpoint,
+    Kind,
+    LogEntry,
+    signed_checkpoint,
+    utc_now,
+)
+from suffice.owner.ledger.rules import event_for_delta, event_of_same_type, largest_epsilon
+from suffice.owner.ledger.sqlite import SqliteStore
+from suffice.owner.ledger.store import Claim, Store, Tables
+from suffice.owner.ledger.verification import Replay, check_continues, checked_log, recover
+from suffice.owner.plans import html_table, text_table
+from suffice.privacy.calibrate import NO_PROTECTION_DELTA, check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
+from suffice.release.release import Release
 from suffice.tables.labels import Classes, canonical_class, check_classes
 
-__all__ = ["Ledger"]
+__all__ = [
+    "AuditedLedger",
+    "Ledger",
+    "balances_in",
+    "entry_of",
+    "sentence_of_what_fits",
+    "store_at",
+]
+
+
+def store_at(place: str | Path) -> Store:
+    """Return the store at a path, or at an address that begins with postgresql://."""
+    file = ledger_file(place)
+    if file is not None:
+        return SqliteStore(file)
+    if find_spec("psycopg") is None:
+        raise ParameterError(
+            "A ledger in PostgreSQL needs more packages. Install them: pip install"
+            " 'suffice[postgres]'."
+        )
+    from suffice.owner.ledger.postgres import PostgresStore
+
+    return PostgresStore(str(place))
+
+
+def balances_in(records: Tables) -> list[Balance]:
+    """Return every budget with what its charges cost, in sum and together."""
+    charges = records.charges()
+    balances = []
+    for name in records.datasets():
+        spent = records.spent(name)
+        for unit, budget in records.budgets(name).items():
+            room = rules.room_in(budget, unit, spent)
+            balances.append(
+                Balance(
+                    dataset=name,
+                    unit=unit,
+                    budget=budget,
+                    spent=room.spent,
+                    debits=len(room.charged),
+                    summed=_summed(charges, name, unit, budget),
+                )
+            )
+    return balances
+
+
+def _summed(charges: Sequence[Charge], dataset: str, unit: Unit, budget: Budget) -> float:
+    """Return the sum of the epsilons of all charges, each at the delta that its release states."""
+    total = 0.0
+    for charge in charges:
+        text = texts_by_dataset(charge.spent, charge.dataset).get(dataset)
+        if text is None:
+            continue
+        delta = charge.stated_delta or budget.delta
+        (events,) = rules.spent_by_charge([text], unit)
+        total += sum(stated_epsilon(event, delta) for event in events)
+    return total
+
+
+def entry_of(charge: Charge, state: str) -> Entry:
+    """Return a stored charge as the history shows it."""
+    texts = texts_by_dataset(charge.spent, charge.dataset)
+    events = {name: charges_from_text(text) for name, text in texts.items()}
+    return Entry(
+        number=charge.number,
+        dataset=charge.dataset,
+        request=charge.request,
+        charges=events.pop(charge.dataset, ()),
+        parameters=charge.parameters,
+        state=state,
+        time=charge.time,
+        also=events,
+    )
+
+
+def sentence_of_what_fits(
+    guarantees: Sequence[Guarantee], budgets: Mapping[Unit, Budget], spent: Sequence[str]
+) -> str:
+    """Return what to do about a release that exceeds a budget.
+
+    Where the release states one guarantee, the largest epsilon of a release like it is named. All
+    of it follows from budgets, charges and events, which are public.
+    """
+    if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
+        return ""
+    advice = "Request a smaller --epsilon (Python: epsilon=...)."
+    if len(guarantees) != 1:
+        return advice
+    (guarantee,) = guarantees
+    event_at = event_of_same_type(guarantee.event, guarantee.delta)
+    if event_at is None:
+        return advice
+    largest = largest_epsilon(rules.rooms_for(guarantee.unit, budgets, spent), event_at)
+    if largest > 0:
+        return f"The largest epsilon that still fits is {largest:g}."
+    if guarantee.delta > 0:
+        return f"No release with delta {guarantee.delta:g} fits any more."
+    return "No further release fits."
+
+
+class AuditedLedger:
+    """The audit log of a ledger; see `Ledger`."""
+
+    _store: Store
+    _replay: Replay
+    _altered: str
+
+    @property
+    def store(self) -> Store:
+        """Where the ledger is, for a service that keeps its own records beside it."""
+        return self._store
+
+    @property
+    def frozen(self) -> str:
+        """Why nothing can be charged until the ledger is recovered; empty if it can."""
+        with self._store.reading() as records:
+            return self._reason_to_freeze(records)
+
+    def _reason_to_freeze(self, records: Tables) -> str:
+        return records.frozen() or self._altered or anchor_of(records).trouble(records)
+
+    @property
+    def anchor(self) -> Anchor:
+        """Where the end of the log is also kept."""
+        with self._store.reading() as records:
+            return anchor_of(records)
+
+    def _check_opened(self, anchor: str | Path | None) -> None:
+        """Compare the ledger with its log and its anchor, and freeze it if they disagree."""
+        try:
+            with self._store.writing() as records:
+                self._replay.catch_up(records)
+                self._replay.check_all(records)
+                if anchor is not None and records.anchor() != recorded_place(anchor):
+                    raise LedgerError(
+                        f"The ledger {self._store.path} has its anchor in another place. Move it"
+                        " with `suffice ledger recover --only-copy --anchor PLACE`."
+                    )
+                if not records.frozen() and anchor_of(records).trouble(records) == LOST:
+                    records.freeze(LOST)
+        except AlteredLedgerError as error:
+            self._freeze(error.reason)
+
+    def _freeze(self, reason: str) -> None:
+        """Let nobody charge the ledger any more: this process alone, if it cannot be written."""
+        self._replay = Replay()
+        try:
+            with self._store.writing() as records:
+                if not records.frozen():
+                    records.freeze(reason)
+        except SufficeError:
+            self._altered = reason
+
+    def log(self) -> list[LogEntry]:
+        """Return the audit log, oldest entry first, after checking it as `verify` does."""
+        with self._store.reading() as records:
+            return checked_log(records)
+
+    def verify(self, checkpoint: Checkpoint | None = None) -> list[LogEntry]:
+        """Check the audit log and all that it records; with a checkpoint, that nothing is missing.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint, optional
+            An earlier head of the log, from somebody who kept it.
+
+        Returns
+        -------
+        list of LogEntry
+            The log, oldest entry first.
+
+        Raises
+        ------
+        LostEntriesError
+            If the log does not continue the checkpoint: the ledger was put back from a copy.
+        LedgerError
+            If the log is broken, or budgets and charges are not what it says.
+        """
+        entries = self.log()
+        if checkpoint is not None:
+            check_continues(entries, checkpoint)
+        return entries
+
+    def checkpoint(self, private_key: str | Path) -> Checkpoint:
+        """Return the head of the audit log, signed, for somebody else to keep.
+
+        Parameters
+        ----------
+        private_key : str or Path
+            The file of the private key.
+
+        Returns
+        -------
+        Checkpoint
+            The ledger's name, the number of entries, the head and the time.
+        """
+        entries = self.log()
+        name, last = str(entries[0].facts["ledger"]), entries[-1]
+        return signed_checkpoint(name, last.number, last.digest, utc_now(), private_key)
+
+    def recover(
+        self,
+        checkpoint: Checkpoint | None = None,
+        released: Mapping[str, Sequence[Release]] | None = None,
+        *,
+        anchor: str | Path | None = None,
+    ) -> int:
+        """Let a ledger that is frozen be charged again, after charging what it has forgotten.
+
+        The caller states that the ledger and ``released`` hold every release that was ever made.
+        Without ``released`` and ``checkpoint``, the caller states that this is the only copy of
+        the ledger, for example because it was moved to another machine.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint, optional
+            The newest checkpoint of this ledger. It shows how many entries were lost, but not what
+            they said. Without it the ledger is compared with its anchor.
+        released : mapping, optional
+            Data set name to the releases of it that may be missing. Each that the ledger does not
+            hold is charged, whatever the budget allows.
+        anchor : str or Path, optional
+            Where the anchor is from now on, as for `Ledger`. Default: where it was.
+
+        Returns
+        -------
+        int
+            How many releases were charged.
+
+        Raises
+        ------
+        LedgerError
+            If the log is broken, the checkpoint is one of another ledger, or there is no such data
+            set.
+        LostEntriesError
+            If the anchor shows that this is not the only copy.
+        StorageError
+            If the anchor cannot be written.
+        """
+        place = None if anchor is None else recorded_place(anchor)
+        with self._store.writing() as records:
+            charged = recover(records, checkpoint, released, place)
+        with self._store.writing() as records:
+            anchor_of(records).replace(records)
+        self._replay, self._altered = Replay(), ""
+        return charged
+
+    def record_answer(self, dataset: str, kind: Kind, facts: Mapping[str, Any]) -> None:
+        """Write a grant or a refusal into the audit log, once; all of ``facts`` must be public."""
+        with self._store.writing() as records:
+            records.append(kind, {"dataset": dataset, **facts}, once=True)
+
 
 _PENDING_SECONDS = 30.0
 _ANY_COLUMN = ""

@@ -9,9 +9,7 @@ from pathlib import Path
 from suffice.errors import LedgerError, StorageError
 from suffice.owner.ledger.anchors import anchor_of
 from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
-from suffice.owner.ledger.schema import SCHEMA, VERSION
-from suffice.owner.ledger.store import Claim, Store
-from suffice.owner.ledger.tables import Tables
+from suffice.owner.ledger.store import SCHEMA, VERSION, Claim, Store, Tables
 
 __all__ = ["SqliteStore"]
 

@@ -1,47 +1,673 @@
-r"""What one party hands to the aggregator of many: its votes on public rows, as integers.
+"""The public rows on which parties vote, and the public grid on which votes are counted.
 
-A ``*.part`` file holds one contribution, byte by byte. It is not private.
-
-====================  ====================================================================
-8 bytes               ``suffpart``: no release, so that `suffice.load` refuses it
-4 + 8 bytes           lengths of manifest and array, little endian
-manifest              canonical JSON: version, warning, party, statistic, names, classes, shape
-array                 integers, little endian, in C order
-32 bytes              SHA-256 of everything before
-====================  ====================================================================
-
-The checksum notices damage, not a forger: who sent the file is for the channel to say.
+Party and aggregator hold the same rows and the same pipeline, so that both compute the same
+integers. A contribution names all three: rows, pipeline and grid.
 """
 
 import hashlib
 import math
 import struct
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
-from suffice.owner.operator.form import gradient_change
-from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.class_sums import ClassSums, check_samples
-from suffice.owner.parties.votes import operator_weights, votes_of
+from suffice.engines.clusters import Computing
+from suffice.engines.sums import lattice_step
+from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
+from suffice.options import REQUIRED, data_option, names
+from suffice.owner.labelled import Preprocessing
+from suffice.owner.mean_operator import (
+    MOST_SHAPED,
+    Shape,
+    gradient_change,
+    label_change,
+    operator_columns,
+    whitening,
+)
+from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
 from suffice.release.codec import PART_MAGIC
-from suffice.release.files import read_bounded, write_whole
+from suffice.release.file import read_bounded, write_whole
+from suffice.release.release import RowSet
+from suffice.tables.columns import feature_names, is_categorical, resolve_roles
 from suffice.tables.labels import Classes, check_classes, label_codes
+from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.rowhash import hash_rows
+from suffice.tables.sources import open_columns, open_declared, open_table
+from suffice.tables.table import Table
 
 __all__ = [
+    "FITTED_ON_ROWS",
+    "FORMS",
+    "MOST_SAMPLES",
     "STATISTICS",
+    "VOTE",
+    "AgreedRows",
+    "AuxiliaryRows",
+    "ClassSums",
     "PartyContribution",
     "check_name",
+    "check_samples",
+    "choose_method",
     "encode_part",
+    "from_codes",
+    "from_shares",
+    "mechanism_name",
+    "operator_sensitivity",
+    "operator_weights",
     "parameter_radius",
     "parameter_step",
+    "party_noise",
+    "reach",
     "read_part",
+    "votes_of",
+    "whitened_shape",
 ]
+
+
+FITTED_ON_ROWS = (
+    "The pipeline was fitted on the auxiliary rows, so the release would show them. Use a pipeline"
+    " that was declared or fitted on public rows: --pipeline-from FILE (Python: pipeline=...)."
+)
+
+VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
+# |sum_i w_i x_i| of one party stays below 2^40: floats hold it exactly in any order of summation,
+# and 64-bit integers the sum of two million parties.
+_SUM_BITS = 40
+_LEAST_BITS, _MOST_BITS = 10, 30
+_CLIP = 0.95  # long rows do not set the noise here, their mean does: clip outliers only
+
+
+@dataclass(frozen=True, eq=False)
+class AuxiliaryRows:
+    """Public rows on which parties vote, mapped by a public pipeline. Nothing here is private.
+
+    `AuxiliaryRows.read` makes one from a table.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The public pipeline that maps rows to vectors.
+    rows : ndarray
+        The mapped rows, (N, d).
+    table : Table
+        The rows before mapping.
+    given : object
+        The rows as the caller passed them, for classifiers that have features of their own.
+    hashes : tuple of str
+        The hash of the rows in any order, and the hash of the rows in their order.
+    fitted : bool
+        Whether the pipeline was fitted on these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> auxiliary.count
+    3
+    >>> auxiliary.pipeline.outputs
+    ('x0', 'x1', '(intercept)')
+    """
+
+    pipeline: Pipeline
+    rows: np.ndarray
+    table: Table
+    given: Any
+    hashes: tuple[str, str]
+    fitted: bool = True
+
+    @classmethod
+    def read(
+        cls, data: Any, *, features: Sequence[str] | None = None, **settings: Any
+    ) -> "AuxiliaryRows":
+        """Read rows, and fit their pipeline unless all agreed on one before.
+
+        Parameters
+        ----------
+        data : table
+            The rows: a file, a frame, an array or a query.
+        features : sequence of str, optional
+            The feature columns. Default: all columns.
+        **settings
+            Fields of `Preprocessing`, for example ``pipeline``, ``map`` or ``clip``. Unless
+            ``clip`` is set, rows are clipped at the 0.95 quantile of their norms.
+
+        Returns
+        -------
+        AuxiliaryRows
+            The mapped rows. With a ``pipeline``, no type is read from a cell of a CSV file, because
+            the rows may be protected.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, or a column cannot be a feature.
+        """
+        preprocessing = Preprocessing(**settings)
+        if preprocessing.clip is None and preprocessing.pipeline is None:
+            preprocessing = replace(preprocessing, clip=_CLIP)
+        table = _open_typed(data, preprocessing.pipeline, features)
+        public = preprocessing.read_public(
+            table, None, features, Computing(), features_listed=features is not None
+        )
+        names = public.roles.features
+        blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
+        digest = hash_rows(public.table, names, ordered=True)
+        if not blocks:
+            raise TableError(
+                "The table of auxiliary rows has no rows. Use a table with at least one row."
+            )
+        rows = np.ascontiguousarray(np.vstack(blocks))
+        hashes = (digest.unordered(), digest.result())
+        return cls(
+            public.pipeline, rows, public.table, data, hashes, fitted=preprocessing.pipeline is None
+        )
+
+    @property
+    def count(self) -> int:
+        """N, the number of auxiliary rows."""
+        return len(self.rows)
+
+    def fingerprint(self) -> str:
+        """Return what identifies protected rows in a ledger: all their cells, in any order.
+
+        It covers more than the features. Another pipeline over other columns of the same rows is
+        therefore charged to the same budget. Columns that are neither numbers nor categories are
+        left out.
+
+        Returns
+        -------
+        str
+            The fingerprint.
+        """
+        names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
+        return f"auxiliary rows {hash_rows(self.table, names).result()}"
+
+    def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
+        """Return the name of the rows for a release.
+
+        Parameters
+        ----------
+        ordered : bool
+            Whether the order of the rows counts.
+        found_at : str, optional
+            Where others can find the rows.
+
+        Returns
+        -------
+        RowSet
+            The number of rows, their hash and their address.
+        """
+        return RowSet(self.count, self.hashes[ordered], found_at)
+
+    @property
+    def step(self) -> float:
+        """What one code is worth: a power of two, the finer the fewer rows there are."""
+        bits = _SUM_BITS - (VOTE - 1).bit_length() - (self.count - 1).bit_length()
+        if bits < _LEAST_BITS:
+            raise ParameterError(
+                f"There are too many auxiliary rows: at most {2**22:,} are allowed. Use a random"
+                " sample of them."
+            )
+        return lattice_step(self.pipeline.norm_bound) * 2.0 ** (_MOST_BITS - min(bits, _MOST_BITS))
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The rows in steps: integers, held as floats."""
+        return np.rint(self.rows / self.step)
+
+    @cached_property
+    def grid(self) -> str:
+        """The name of the codes: equal on two machines if, and only if, every code is."""
+        content = hashlib.sha256(f"{self.codes.shape} {self.step!r} {VOTE}\0".encode())
+        content.update(self.codes.astype("<i4").tobytes())
+        return "sha256:" + content.hexdigest()
+
+    def sums(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i w_i x_i in integers for each line of ``weights`` (r, N), |w_i| <= VOTE.
+
+        Every partial sum is an integer below 2^40 (plus N VOTE for rounding), so that the product
+        of matrices is exact whatever order it takes.
+        """
+        sums: np.ndarray = np.rint(weights @ self.codes)
+        return sums.astype(np.int64)
+
+    def transform(self, data: Any) -> np.ndarray:
+        """Return other rows in the same coordinates, to train local classifiers on.
+
+        Parameters
+        ----------
+        data : table
+            Rows with the columns of the pipeline. They may be private.
+
+        Returns
+        -------
+        ndarray
+            The mapped rows.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
+        table = _open_typed(data, self.pipeline, None)
+        names = tuple(column.name for column in self.pipeline.columns)
+        resolve_roles(table.schema, features=names)
+        blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
+        if not blocks:
+            raise TableError("The table has no rows. Use a table with at least one row.")
+        return np.ascontiguousarray(np.vstack(blocks))
+
+    def raw(self, column_names: Sequence[str] | None = None) -> Any:
+        """Return the rows as a classifier of one's own expects them: as they were given.
+
+        Parameters
+        ----------
+        column_names : sequence of str, optional
+            The columns that the classifier was trained on, in that order.
+
+        Returns
+        -------
+        object
+            The array or frame that was given. For a file or an Arrow table, the matrix of its
+            feature columns, or with ``column_names`` a pandas table of these columns.
+
+        Raises
+        ------
+        ParameterError
+            If a column is missing, or the matrix would hold categories.
+        """
+        names = [column.name for column in self.pipeline.columns]
+        if isinstance(self.given, np.ndarray):
+            return self.given
+        if column_names is not None:
+            lacking = sorted(set(column_names) - set(names))
+            if lacking:
+                raise ParameterError(
+                    "The classifier needs columns that the auxiliary rows do not have:"
+                    f" {', '.join(lacking)}. Train it on the columns of the auxiliary rows."
+                )
+            names = list(column_names)
+        if hasattr(self.given, "iloc"):  # pandas
+            return self.given[names]
+        if column_names is not None:
+            batches = list(self.table.batches(names))
+            return pa.Table.from_batches(batches).to_pandas()
+        if any(is_categorical(self.table.schema.field(name).type) for name in names):
+            raise ParameterError(
+                "These auxiliary rows hold categories, so they are not a matrix of numbers. Pass a"
+                " classifier trained on named columns, a function of the mapped rows"
+                " (mapped=True), or the votes themselves."
+            )
+        columns = [
+            np.concatenate([b.column(name).to_numpy(zero_copy_only=False) for b in parts])
+            for name in names
+            if (parts := list(self.table.batches([name])))
+        ]
+        return np.column_stack(columns)
+
+
+def _open_typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
+    """Return a table whose columns have the types that a pipeline declares; others are texts."""
+    if pipeline is None and features is None:
+        return open_table(data)
+    if pipeline is None:
+        return open_columns(data, features or (), label=None)
+    numbers = [column.name for column in pipeline.columns if _holds_numbers(column)]
+    return open_declared(data, numbers=numbers)
+
+
+def _holds_numbers(column: Column) -> bool:
+    """Say whether the cells of a column are numbers: all of its categories are, if it has some."""
+    listed = column.categories or ()
+    try:
+        return all(not isinstance(c, bool) and math.isfinite(float(c)) for c in listed)
+    except ValueError:
+        return False
+
+
+def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
+    """Say whether a column stands once in the table and holds numbers or categories."""
+    try:
+        is_categorical(auxiliary.table.schema.field(name).type)
+    except (KeyError, TableError):  # Arrow finds no field where there are two
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreedRows:
+    """What parties and aggregator agree on beforehand: public rows, and how they are mapped.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows or table
+        The rows.
+    features : sequence of str, optional
+        The feature columns. Default: all columns.
+    preprocessing : Preprocessing
+        How the rows are mapped.
+    """
+
+    auxiliary: Any = data_option(
+        REQUIRED,
+        "Public rows on which every party votes: Parquet, CSV, Feather, Excel or SPSS.",
+        name="--aux",
+        path=Path,
+    )
+    features: Sequence[str] | None = data_option(
+        None,
+        "Feature columns, with commas (repeatable). Default: all columns of --aux.",
+        parse=names,
+        many=True,
+    )
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+
+    @cached_property
+    def rows(self) -> AuxiliaryRows:
+        """The auxiliary rows."""
+        if isinstance(self.auxiliary, AuxiliaryRows):
+            return self.auxiliary
+        mapped = self.preprocessing
+        settings = {item.name: getattr(mapped, item.name) for item in fields(mapped)}
+        return AuxiliaryRows.read(self.auxiliary, features=self.features, **settings)
+
+
+FORMS = ("hard", "simplex")
+_NEARLY_ONE = 1e-6  # by which the shares of one row may miss one
+
+
+def votes_of(
+    voter: Any, auxiliary: AuxiliaryRows, classes: Classes, form: str, *, mapped: bool
+) -> np.ndarray:
+    """Return the weights (N, K) of a party's votes: integers, each row with sum VOTE.
+
+    ``voter`` is a scikit-learn classifier, a function of the rows that returns labels or shares, a
+    column of labels or a matrix of shares (N, K) in the order of ``classes``. A classifier may lack
+    classes: it gives them no vote. It and a function see the rows as they were given, or ``mapped``
+    by the public pipeline; a classifier that learnt from named columns sees those, by their names.
+    """
+    if form not in FORMS:
+        raise ParameterError(f"votes must be one of {', '.join(FORMS)}. It is {form!r}.")
+    if hasattr(voter, "predict"):
+        column_names = getattr(voter, "feature_names_in_", None)
+        rows = auxiliary.rows if mapped else auxiliary.raw(column_names)
+        if form == "hard":
+            return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
+        return from_shares(_aligned_probabilities(voter, rows, classes))
+    if callable(voter):
+        voter = voter(auxiliary.rows if mapped else auxiliary.raw())
+    votes = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
+    if getattr(votes, "ndim", 1) == 1:
+        return from_codes(_codes(votes, auxiliary, classes), len(classes))
+    if votes.shape != (auxiliary.count, len(classes)):
+        raise ParameterError(
+            f"Votes have the shape {votes.shape}. Give one label for each auxiliary row, or"
+            f" proportions of shape ({auxiliary.count}, {len(classes)})."
+        )
+    if form == "hard":
+        return from_codes(_most_likely_class(votes), len(classes))
+    return from_shares(votes)
+
+
+def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarray:
+    codes = label_codes(labels, classes)
+    if len(codes) != auxiliary.count:
+        raise ParameterError(
+            f"There are {len(codes)} votes but {auxiliary.count} auxiliary rows. Vote once on each"
+            " row."
+        )
+    return codes
+
+
+def _aligned_probabilities(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
+    """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
+    if not hasattr(classifier, "predict_proba"):
+        raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
+    class_positions = label_codes(np.asarray(classifier.classes_), classes)
+    shares = np.zeros((len(rows), len(classes)))
+    shares[:, class_positions] = classifier.predict_proba(rows)
+    return shares
+
+
+def _most_likely_class(shares: np.ndarray) -> np.ndarray:
+    """Return the class of the largest share of each row."""
+    if not np.isfinite(shares).all():
+        raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
+    return np.asarray(shares.argmax(axis=1))
+
+
+def from_codes(codes: np.ndarray, classes: int) -> np.ndarray:
+    """Return the weights of hard votes: VOTE for the class that is voted for."""
+    weights = np.zeros((len(codes), classes), dtype=np.int64)
+    weights[np.arange(len(codes)), codes] = VOTE
+    return weights
+
+
+def from_shares(shares: np.ndarray) -> np.ndarray:
+    """Return shares as integers of the public grid whose sum is VOTE, row by row.
+
+    Each share is rounded down to the grid, and what is missing goes to the largest remainders.
+    """
+    shares = np.asarray(shares, dtype=np.float64)
+    likely = np.isfinite(shares).all() and (shares >= 0).all()
+    if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _NEARLY_ONE:
+        raise ParameterError(
+            "Simplex votes must be proportions: at least 0, with a sum of 1 in each row. Normalise"
+            " each row, or use votes='hard'."
+        )
+    scaled = shares / shares.sum(axis=1, keepdims=True) * VOTE
+    lower = np.floor(scaled)
+    missing = VOTE - lower.sum(axis=1)
+    rank = np.argsort(np.argsort(lower - scaled, axis=1, kind="stable"), axis=1, kind="stable")
+    weights: np.ndarray = (lower + (rank < missing[:, None])).astype(np.int64)
+    # Floats may round a share past its neighbour; what that adds or lacks goes to the largest.
+    rows = np.arange(len(weights))
+    weights[rows, weights.argmax(axis=1)] += VOTE - weights.sum(axis=1)
+    return weights
+
+
+def operator_weights(weights: np.ndarray) -> np.ndarray:
+    """Return what rows are multiplied with: (1, N) signed for two classes, (K, N) for more."""
+    if weights.shape[1] == 2:
+        signed: np.ndarray = weights[:, 1] - weights[:, 0]
+        return signed[None, :].astype(np.float64)
+    return np.ascontiguousarray(weights.T, dtype=np.float64)
+
+
+_MOST_KNORM = 100_000  # numbers: each is drawn to hundreds of bits, which takes minutes by then
+_FLOOR = 2.0**-20  # of the largest variance: directions with less are whitened to this only
+
+
+def reach(codes: np.ndarray, shape: Shape | None) -> float:
+    """Return R with ||sum_i z_i w_i^T||_F <= N R whenever every ||w_i|| <= 1, z = A x / 2^bits.
+
+    R = min(mean ||z_i||, sqrt(lambda_max(Z^T Z / N))), rounded up by more than floats can lose
+    (privacy/proofs/parties.md). Without a shape z = x.
+    """
+    count, width = codes.shape
+    unit, slack = 2.0**-50, 0.0
+    rows = codes
+    if shape is not None:
+        rows = codes @ (shape.matrix / 2.0**shape.bits).T
+        size = float(np.linalg.norm(codes)) * float(np.linalg.norm(shape.matrix / 2.0**shape.bits))
+        slack = (width + 4) * unit * size / math.sqrt(count)  # of Z, per root of N, 2-norm
+    squares = np.einsum("ij,ij->i", rows, rows)
+    more = (count + width + 64) * unit
+    mean = float(np.sqrt(squares).mean()) * (1 + more)
+    energy = float(squares.sum()) / count
+    largest = float(np.linalg.eigvalsh(rows.T @ rows / count)[-1]) + more * energy
+    bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
+    return bound
+
+
+def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+    """Return the noise of a mechanism, "auto": Gaussian where delta allows it."""
+    if mechanism == "auto":
+        mechanism = "gaussian" if delta > 0 else "knorm"
+    if mechanism == "gaussian":
+        return GaussianNoise.calibrated(sensitivity, epsilon, delta)
+    if mechanism == "knorm":
+        if sensitivity.dimension > _MOST_KNORM:
+            raise ParameterError(
+                "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
+                " Gaussian noise."
+            )
+        return KNormNoise.calibrated(sensitivity, epsilon)
+    raise ParameterError("mechanism must be one of auto, gaussian, knorm.")
+
+
+def whitened_shape(codes: np.ndarray) -> Shape | None:
+    """Return the shape of noise that is even in whitened coordinates, T = (S + floor I)^(-1/2).
+
+    Votes can move the operator by (1/M) sqrt(lambda_max(T S T)) times a constant, so that among all
+    T with the eigenvectors of S this one has the least noise in *every* direction: noise variance
+    1/g_j along an eigenvector costs max_j s_j g_j, which g_j = 1/s_j makes one for all. Even noise
+    has the variance of the largest s_j everywhere. None where there are too many coordinates.
+    """
+    if codes.shape[1] > MOST_SHAPED:
+        return None
+    values, vectors = np.linalg.eigh(codes.T @ codes / len(codes))
+    return Shape.of(whitening(np.maximum(values, 0.0), vectors, _FLOOR * float(values[-1]), 1.0))
+
+
+def operator_sensitivity(codes: np.ndarray, shape: Shape | None, classes: int) -> Sensitivity:
+    """Return how far one party moves the (shaped) integer sum of operators, for any votes.
+
+    2 VOTE N R for two classes, sqrt(2) VOTE N R for more, R = `reach`; where there is a shape, one
+    step per coordinate more for its rounding (privacy/proofs/parties.md).
+    """
+    dimension = codes.shape[1] * operator_columns(classes)
+    two = label_change(classes) * VOTE * len(codes) * reach(codes, shape)
+    two += 0.0 if shape is None else math.sqrt(dimension)
+    return Sensitivity(math.ceil(math.sqrt(dimension) * two), two, dimension)
+
+
+def mechanism_name(noise: Noise) -> str:
+    """Return the name of the mechanism behind some noise."""
+    return "gaussian" if isinstance(noise, GaussianNoise) else "knorm"
+
+
+_STEPS = 2**30  # of the length of one row
+MOST_SAMPLES = 2**20
+
+
+def check_samples(samples: object) -> int:
+    """Return the declared number of records of each party, or raise."""
+    if not isinstance(samples, int) or isinstance(samples, bool) or not 0 < samples <= MOST_SAMPLES:
+        raise ParameterError(
+            "Class sums need the public number of records of each party, from 1 to"
+            f" {MOST_SAMPLES:,}. Set --samples (Python: samples=...)."
+        )
+    return samples
+
+
+def choose_method(classes: int, samples: int) -> str:
+    """Return what to release of parties with this many records: class sums or the operator.
+
+    Votes come from classifiers that know a party's own classes only: with few records per class
+    most votes are for a wrong one. With many, votes are as good, and 1/M is less noise than
+    2/(M sqrt(n)). Up to two records per class, class sums were the better on every table that was
+    tried (docs/parties.md).
+    """
+    return "class-sums" if samples <= 2 * classes else "operator"
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Computes one party's class sums, in integers of norm at most ``most``.
+
+    Everything here is public: it is the same for all parties, whatever they hold.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The public rows, which set the white coordinates.
+    classes : int
+        The number of classes.
+    samples : int
+        The declared number n of records of each party. A party may have more or fewer.
+    """
+
+    auxiliary: AuxiliaryRows
+    classes: int
+    samples: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of a sum: one line for two classes, else one for each class."""
+        return operator_columns(self.classes), len(self.auxiliary.pipeline.outputs)
+
+    @property
+    def radius(self) -> float:
+        """The norm that sums are scaled down to, in steps: sqrt(n) rows."""
+        return math.sqrt(self.samples) * _STEPS
+
+    @property
+    def most(self) -> float:
+        """The norm as floats compute it, in steps, up to which sums are accepted."""
+        return self.radius * (1 + self._floats)
+
+    @property
+    def reach(self) -> float:
+        """The norm, in steps, that no accepted sum exceeds, whatever floats have lost."""
+        return self.radius * (1 + 2 * self._floats)
+
+    @property
+    def _floats(self) -> float:
+        """More than floats can lose of a norm, relative to it (privacy/proofs/parties.md)."""
+        return (math.prod(self.shape) + 64) * 2.0**-50
+
+    @cached_property
+    def whitening(self) -> np.ndarray:
+        """T, which takes rows in steps to white coordinates; the identity if they are too many."""
+        shape = whitened_shape(self.auxiliary.codes)
+        width = len(self.auxiliary.pipeline.outputs)
+        return np.eye(width) if shape is None else np.asarray(shape.matrix / 2.0**shape.bits)
+
+    @cached_property
+    def unit(self) -> float:
+        """What a step of a sum is worth in white coordinates: the mean length of public rows."""
+        lengths = np.linalg.norm(self.auxiliary.codes @ self.whitening.T, axis=1)
+        return float(lengths.mean()) / _STEPS
+
+    @cached_property
+    def grid(self) -> str:
+        """The name of the integers: of the public rows, the number of records and the steps."""
+        named = f"class sums\0{self.auxiliary.grid}\0{self.samples}\0{_STEPS}"
+        return "sha256:" + hashlib.sha256(named.encode()).hexdigest()
+
+    def of(self, rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Return the sum of one party: of rows in public coordinates, with class codes.
+
+        Only this party's rows are in any product of matrices, so that what it sends does not
+        depend on other parties' records.
+        """
+        sums = np.zeros(self.shape, dtype=np.int64)
+        steps = self._unit_rows(rows)
+        if self.classes == 2:
+            sums[0] = (steps * np.where(codes == 1, 1, -1)[:, None]).sum(axis=0)
+        else:
+            np.add.at(sums, codes, steps)
+        size = float(np.linalg.norm(sums.astype(np.float64)))
+        if size <= self.radius:
+            return sums
+        return np.trunc(sums * (self.radius / size)).astype(np.int64)
+
+    def _unit_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows in white coordinates, each of length one, in integer steps."""
+        white = (rows / self.auxiliary.step) @ self.whitening.T
+        lengths = np.linalg.norm(white, axis=1, keepdims=True)
+        shares = white / np.where(lengths > 0, lengths, 1.0)
+        return np.asarray(np.rint(shares * _STEPS).astype(np.int64))
+
 
 STATISTICS = ("operator", "votes", "parameters", "class-sums")
 _VERSION = 1

@@ -16,16 +16,20 @@ import numpy as np
 from suffice.errors import OptimisationError, ParameterError
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.owner.operator.form import gradient_change
-from suffice.owner.parties.auxiliary import FITTED_ON_ROWS, VOTE
-from suffice.owner.parties.contribution import parameter_radius, parameter_step
+from suffice.owner.mean_operator import gradient_change
+from suffice.owner.parties.contribution import (
+    FITTED_ON_ROWS,
+    VOTE,
+    from_codes,
+    operator_weights,
+    parameter_radius,
+    parameter_step,
+    reach,
+)
 from suffice.owner.parties.gathering import largest_parameters
-from suffice.owner.parties.noise import reach
 from suffice.owner.parties.procedures import PartyProcedure, Round
-from suffice.owner.parties.votes import from_codes, operator_weights
 from suffice.privacy.noise import Sensitivity
-from suffice.release.artifact import RowSet
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance, RowSet
 
 __all__ = ["Averaged", "Distilled"]
 

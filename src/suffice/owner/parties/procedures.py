@@ -11,27 +11,23 @@ import numpy as np
 from suffice.engines.engine import Stream
 from suffice.errors import ParameterError
 from suffice.owner.ledger import DatasetCharge
-from suffice.owner.mechanism import Procedure, Public
-from suffice.owner.operator.form import operator_columns
-from suffice.owner.operator.shaping import MOST_SHAPED
-from suffice.owner.overlap import warn_of_same_rows
-from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.class_sums import ClassSums
-from suffice.owner.parties.enrolled import STRANGER, Enrolled
-from suffice.owner.parties.gathering import Gathered, PartyExact
-from suffice.owner.parties.noise import (
+from suffice.owner.mean_operator import MOST_SHAPED, operator_columns
+from suffice.owner.mechanism import PrivateIdentity, Procedure, Public, as_scaled
+from suffice.owner.parties.contribution import (
+    VOTE,
+    AuxiliaryRows,
+    ClassSums,
     mechanism_name,
     operator_sensitivity,
     party_noise,
     whitened_shape,
 )
-from suffice.owner.publish import PrivateIdentity
-from suffice.owner.scaling import as_scaled
+from suffice.owner.parties.gathering import STRANGER, Enrolled, Gathered, PartyExact
+from suffice.owner.scaling import warn_of_same_rows
 from suffice.owner.source import OwnerReport
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
-from suffice.release.artifact import Part, Release, RowSet
-from suffice.release.covariance import Covariance
+from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.tables.labels import Classes
 
 __all__ = ["NoisyClassSums", "NoisyOperator", "NoisyVotes", "PartyProcedure", "Round"]

@@ -1,0 +1,220 @@
+"""Slips in release files, messages and grants: what a reader checks before it believes.
+
+Left out, since it changes no result: a Gaussian claim at delta = 0, which no guarantee can state.
+"""
+
+from mutant import Mutant
+
+_PAIRS = "audit/test_neighbour_pairs.py::test_pairs_where_mutants_show_differ_in_noise_alone"
+MUTANTS = (
+    Mutant(
+        "claims-not-checked",
+        "release/codec.py",
+        "            check_claims(release)\n",
+        "",
+        (
+            "release/test_strangers.py::TestClaims::test_no_noise_or_far_too_little_of_it_keeps_no_promise",
+        ),
+        "A file promises what its own noise cannot keep.",
+    ),
+    Mutant(
+        "numbers-not-checked",
+        "release/codec.py",
+        "            check_numbers(release)\n",
+        "",
+        ("release/test_strangers.py::TestNumbers::test_one_huge_number_is_refused",),
+        "A file holds numbers that its noise cannot have given.",
+    ),
+    Mutant(
+        "claims-of-one-guarantee",
+        "release/codec.py",
+        "    for guarantee in release.guarantees:\n",
+        "    for guarantee in release.guarantees[:1]:\n",
+        (
+            "release/test_strangers.py::TestClaims::test_randomised_records_do_so_per_label_attribute_and_record",
+        ),
+        "The second of several promises may be anything.",
+    ),
+    Mutant(
+        "laplace-claim-by-variance",
+        "release/claims.py",
+        "scale = math.sqrt(self.variance / 2)",
+        "scale = math.sqrt(self.variance)",
+        (
+            "release/test_strangers.py::TestClaims::test_a_thousandth_less_noise_than_a_promise_needs_is_refused",
+        ),
+        "A Laplace file may claim 1.4 times the protection that its noise gives.",
+    ),
+    Mutant(
+        "event-of-another-mechanism",
+        "release/claims.py",
+        "return lambda claimed: type(claimed.event) in events and check(claimed)",
+        "return lambda claimed: bool(events) and check(claimed)",
+        (
+            "release/test_strangers.py::TestClaims::test_gaussian_noise_has_no_promise_at_delta_zero",
+        ),
+        "A cheaper event than the mechanism's own hides a lack of noise.",
+    ),
+    Mutant(
+        "scaled-dirichlet-global-in-a-file",
+        "release/claims.py",
+        'mechanism != "scaled-dirichlet" or claimed.kind is not Protection.GLOBAL',
+        'mechanism != "scaled-dirichlet" or claimed.kind is not Protection.NONE',
+        (
+            "release/test_strangers.py::TestClaims::test_scaled_dirichlet_is_never_called_differentially_private",
+        ),
+        "A file calls the unsound mechanism differentially private.",
+    ),
+    Mutant(
+        "rados-of-any-unit",
+        "release/claims.py",
+        '"shared": (Unit.LABEL,),',
+        '"shared": (Unit.LABEL, Unit.RECORD),',
+        (
+            "release/test_strangers.py::TestClaims::test_plain_rados_promise_nothing_and_others_only_their_unit",
+        ),
+        "A file promises records what shared noise gives to labels only.",
+    ),
+    Mutant(
+        "votes-of-no-reach",
+        "release/claims.py",
+        "noise = _Noise(release.noise.variance, 2 * rows / parties, math.sqrt(2 * rows) / parties, size)",
+        "noise = _Noise(release.noise.variance, 2 * rows / parties, 1 / parties, size)",
+        (
+            "release/test_strangers.py::TestClaims::test_a_thousandth_less_noise_than_a_promise_needs_is_refused",
+        ),
+        "A table of votes may claim more than its noise gives to a party that votes on all rows.",
+    ),
+    Mutant(
+        "record-claim-of-one-cell",
+        "release/claims.py",
+        "precision = math.fsum(cell.multiplier**-2 for cell in self._all)",
+        "precision = max(cell.multiplier**-2 for cell in self._all)",
+        (
+            "release/test_strangers.py::TestClaims::test_the_numbers_of_a_record_are_judged_together",
+        ),
+        "A file may claim for a record what holds for one of its numbers.",
+    ),
+    Mutant(
+        "label-claim-of-the-best-answer",
+        "release/claims.py",
+        "best = int(np.argmax(np.log(highest) - np.log(lowest)))",
+        "best = int(np.argmin(np.log(highest) - np.log(lowest)))",
+        (
+            "release/test_strangers.py::TestClaims::test_a_channel_is_judged_by_the_answer_that_tells_most",
+        ),
+        "A channel is judged by the answer that tells least.",
+    ),
+    Mutant(
+        "checksum-not-compared",
+        "release/file.py",
+        "if hashlib.sha256(data[:-32]).digest() != data[-32:]:",
+        "if len(data[-32:]) != 32:",
+        ("release/test_codec.py::test_a_single_flipped_bit_anywhere_is_noticed",),
+        "An altered file passes for the owner's.",
+    ),
+    Mutant(
+        "payload-swapped",
+        "release/codec.py",
+        'if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:',
+        'if set(fields["payload"]) != {"sha256"}:',
+        ("release/test_codec.py::test_a_swapped_payload_is_noticed_even_with_a_right_checksum",),
+        "A signed manifest is put around other numbers.",
+    ),
+    Mutant(
+        "signature-of-any-key",
+        "release/signing.py",
+        "if signature.key not in {key.public_bytes_raw() for key in trusted_keys(public_key)}:",
+        "if len(signature.key) != 32 * bool(trusted_keys(public_key)):",
+        ("release/test_signing.py::test_another_key_or_no_signature_is_refused",),
+        "A stranger's signature passes for the owner's.",
+    ),
+    Mutant(
+        "same-rows-merged",
+        "release/merge.py",
+        "if len(set(hashes)) < len(hashes):",
+        "if len(set(hashes)) < 1:",
+        ("common/test_kinds.py::test_merging_refuses_what_does_not_belong_together",),
+        "Two releases of the same people are merged as if their losses did not add up.",
+    ),
+    Mutant(
+        "merged-without-a-word",
+        "release/merge.py",
+        "replace(g, assumptions=tuple(dict.fromkeys((*g.assumptions, _APART))))",
+        "replace(g, assumptions=tuple(dict.fromkeys(g.assumptions)))",
+        ("release/test_merge.py::test_what_is_merged_rests_on_being_about_different_people",),
+        "Nobody says that the promise rests on the owners' people being different.",
+    ),
+    Mutant(
+        "stated-neighbours-by-any-word",
+        "privacy/guarantee.py",
+        'neighbours=_neighbours(data["neighbours"]),',
+        'neighbours=text(data["neighbours"]),',
+        ("release/test_strangers.py::TestClaims::test_neighbours_are_one_word",),
+        "A file promises something about other neighbours than those that budgets are about.",
+    ),
+    Mutant(
+        "message-digest-not-compared",
+        "protocol/messages.py",
+        'if message.digest != data["digest"]:',
+        'if not data["digest"]:',
+        ("transport/test_messages.py::test_an_altered_message_is_noticed",),
+        "An altered proposal is granted under the name of another.",
+    ),
+    Mutant(
+        "label-granted-as-a-feature",
+        "protocol/grant.py",
+        "private = sorted({*proposal.features} & {*ledger.label_columns(), label})",
+        "private = sorted({*proposal.features} & {label})",
+        ("cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_feature",),
+        "A stranger asks for another private label as a public feature.",
+    ),
+    Mutant(
+        "grant-with-a-private-pipeline",
+        "protocol/grant.py",
+        "if pipeline is not None and not pipeline.origin.is_public:",
+        "if pipeline is not None and not pipeline.columns:",
+        ("owner/test_laundering.py::test_a_grant_is_refused_where_the_pipeline_is_not_public",),
+        "A granted release shows scales of private rows.",
+    ),
+    Mutant(
+        "grant-of-other-rows",
+        "protocol/grant.py",
+        "    if rows != proposal.rows:\n",
+        "    if rows.count != proposal.rows.count:\n",
+        ("cli/test_protocol.py::test_other_rows_are_an_error_and_no_answer",),
+        "Labels are released beside rows that the proposal does not name.",
+    ),
+    Mutant(
+        "grant-of-undeclared-classes",
+        "protocol/grant.py",
+        "    if declared is None and policy.classes is None:\n",
+        "    if declared is None and policy.classes == ():\n",
+        ("cli/test_grant_tells_nothing.py::test_without_declared_classes_nothing_is_granted",),
+        "Whether a label occurs is found out by naming it as a class.",
+    ),
+    Mutant(
+        "answer-with-another-release",
+        "protocol/grant.py",
+        "if digest_of(data) != answer.release:",
+        "if not answer.release:",
+        ("cli/test_protocol.py::test_tampered_files_are_refused",),
+        "Another release is handed over under the owner's answer.",
+    ),
+    Mutant(
+        "node-sends-any-file",
+        "protocol/flower.py",
+        'return encode_part(PartyContribution.load(Path(text(node, "part"))))',
+        'return Path(text(node, "part")).read_bytes()',
+        ("transport/test_flower.py::test_a_node_sends_nothing_but_a_contribution",),
+        "A node's configuration with a wrong path sends private records to the server.",
+    ),
+    Mutant(
+        "round-without-a-payer",
+        "protocol/flower.py",
+        'if bool(ledger) == bool(run.get("no-ledger", False)):',
+        'if bool(ledger) and bool(run.get("no-ledger", False)):',
+        ("transport/test_flower.py::test_a_node_sends_nothing_but_a_contribution",),
+        "A round whose ledger was forgotten is released and charged to nobody.",
+    ),
+)

@@ -1,0 +1,126 @@
+"""Slips in noisy second moments: sensitivity, integers, noise, and errors that tell of records."""
+
+from mutant import Mutant, Place
+
+_SEARCH = "privacy/test_moment_sensitivity.py::test_a_search_reaches_the_bound_and_never_passes_it"
+_LATTICE = "privacy/test_moment_sensitivity.py::test_rounded_rows_are_no_longer_than_is_paid_for"
+_NOISE = "owner/moments/test_moments.py::test_every_block_has_the_noise_that_is_stated"
+
+MUTANTS = (
+    Mutant(
+        "moments-of-the-same-label",
+        "privacy/moments.py",
+        "same_label = 2 * (1 + total / 2) ** 2 if total <= 2 else 4 * total",
+        "same_label = 2 + 2 * total",
+        (_SEARCH,),
+        "Rows at an obtuse angle are farther apart than rows at a right one, which are paid for.",
+    ),
+    Mutant(
+        "moments-counts-for-nothing",
+        "privacy/moments.py",
+        "return math.sqrt(max(same_label, other_label + counts))",
+        "return math.sqrt(max(same_label, other_label))",
+        (_SEARCH,),
+        "Class counts are released with more weight than is free, and nothing is paid for it.",
+    ),
+    Mutant(
+        "moments-two-classes-as-many",
+        "privacy/moments.py",
+        "return 4.0 if classes == 2 else 2.0",
+        "return 2.0",
+        (_SEARCH,),
+        "Of two classes another label moves y by 2, and half of its square is paid for.",
+    ),
+    Mutant(
+        "moments-without-sensitivity",
+        "owner/moments.py",
+        "scale = multiplier * weights.sensitivity",
+        "scale = multiplier * 2**0.5",
+        (_NOISE,),
+        "Noise is for the second moments alone, and means and counts are released as well.",
+    ),
+    Mutant(
+        "moments-products-once",
+        "owner/moments.py",
+        '"products": LONGEST_CODE**2 / math.sqrt(2),',
+        '"products": LONGEST_CODE**2 / 2,',
+        (_NOISE,),
+        "Each product is in the matrix twice, and has too little noise for it.",
+    ),
+    Mutant(
+        "moments-halves-of-their-own",
+        "owner/moments.py",
+        "second.T[upper] = second[upper]",
+        'second.T[upper] = self.blocks["products"].add(exact.second[upper])',
+        (_NOISE,),
+        "Products are released twice, with independent noise, and are paid for once.",
+    ),
+    Mutant(
+        "moments-operator-of-many-classes",
+        "owner/moments.py",
+        '"operator": times * LONGEST_CODE / weights.operator,',
+        '"operator": LONGEST_CODE / weights.operator,',
+        (_NOISE,),
+        "Means by class are summed K times, and have the noise of once.",
+    ),
+    Mutant(
+        "moments-lattice-for-free",
+        "owner/moments.py",
+        "event = Gaussian(multiplier * (1 - 1e-12), slack, tail)",
+        "event = Gaussian(multiplier)",
+        ("owner/moments/test_moments.py::test_the_noise_costs_what_was_asked_and_hardly_less",),
+        "The event is that of continuous noise, and the noise is on integers.",
+    ),
+    Mutant(
+        "moments-row-not-rounded",
+        "engines/sums.py",
+        "return LONGEST_CODE - math.ceil(math.sqrt(width) / 2)",
+        "return LONGEST_CODE",
+        (_LATTICE,),
+        "On the lattice rows are longer than what noise is scaled to.",
+        also=(
+            Place(
+                "kernels/sums.py",
+                "if lengths[i] > most * most:",
+                "if lengths[i] > 4 * most * most:",
+            ),
+        ),
+    ),
+    Mutant(
+        "moments-long-row-kept",
+        "kernels/sums.py",
+        "if lengths[i] > most * most:",
+        "if lengths[i] > 4 * most * most:",
+        (
+            "privacy/test_moment_sensitivity.py::test_a_row_of_codes_that_is_too_long_is_shortened_silently",
+        ),
+        "A row that floats made too long moves the sums further than is paid for.",
+    ),
+    Mutant(
+        "moments-infinite-cell",
+        "kernels/sums.py",
+        "v = v if abs(v) <= LARGEST_NUMBER else instead",
+        "v = v if v == v else instead",
+        (
+            "owner/moments/test_moments.py::test_no_record_is_an_error_and_the_owner_alone_is_told",
+            "privacy/test_moment_sensitivity.py::test_no_two_rows_on_the_lattice_pass_the_bound",
+        ),
+        "An infinite cell makes a row of no length at all, and sums that are no numbers.",
+    ),
+    Mutant(
+        "moments-strange-category-refused",
+        "owner/moments.py",
+        "columns = encode(batch, pipeline.columns, unknown=unknown)",
+        "columns = encode(batch, pipeline.columns, unknown=None)",
+        ("owner/moments/test_moments.py::test_categories_that_were_not_declared_count_as_none",),
+        "Whether a release is refused tells that a record holds a category.",
+    ),
+    Mutant(
+        "moments-strange-label-refused",
+        "owner/moments.py",
+        'replace(source, outside="none")',
+        "source",
+        ("owner/moments/test_moments.py::test_no_record_is_an_error_and_the_owner_alone_is_told",),
+        "Whether a release is refused tells that a record has no label.",
+    ),
+)

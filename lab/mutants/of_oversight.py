@@ -1,0 +1,41 @@
+"""Slips in what officers are shown: entries of other data sets, exports that nobody signed."""
+
+from mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "officer-of-one-data-set-reads-all",
+        "service/oversight.py",
+        "    if not token.scope:\n        return list(entries)\n",
+        "    if token.scope is not None:\n        return list(entries)\n",
+        (
+            "transport/http/test_oversight.py::test_a_scoped_officer_reads_of_its_data_set_alone",
+            "transport/http/test_oversight.py::test_a_charge_of_several_data_sets_shows_each_officer_its_own",
+        ),
+        "An officer of one data set reads the log of all others.",
+    ),
+    Mutant(
+        "tokens-of-other-data-sets-shown",
+        "service/oversight.py",
+        "        own = [t for t in tokens if any(t.covers(name) for name in token.scope)]\n",
+        "        own = tokens\n",
+        ("transport/http/test_oversight.py::test_tokens_of_other_data_sets_are_not_shown",),
+        "An officer of one data set reads who may use the others.",
+    ),
+    Mutant(
+        "export-of-any-signer",
+        "protocol/export.py",
+        'check_signer(signature, key, "export")',
+        "pass",
+        ("transport/test_export.py::test_another_key_is_noticed",),
+        "A stranger's export passes for the owner's.",
+    ),
+    Mutant(
+        "log-of-an-export-not-checked",
+        "protocol/export.py",
+        "checked = list(checked_chain(entries))",
+        "checked = list(entries)",
+        ("transport/test_export.py::test_a_log_that_was_changed_is_not_one_chain",),
+        "An owner exports a log whose entries were changed.",
+    ),
+)

@@ -1,0 +1,281 @@
+"""Slips in the one door: order of debit and draw, provenance, what is checked before and after."""
+
+from mutant import Mutant, Place
+
+_PAIRS = "audit/test_neighbour_pairs.py::test_pairs_where_mutants_show_differ_in_noise_alone"
+_LAUNDERED = "Numbers of private rows stand in a release that promises differential privacy."
+
+MUTANTS = (
+    Mutant(
+        "drawn-before-the-debit",
+        "owner/mechanism.py",
+        """\
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
+    if stored is not None:
+        return decode(stored)
+    try:
+        release = _as_promised(draw(), stated)
+""",
+        """\
+    release = _as_promised(draw(), stated)
+    stored = ledger.debit(dataset, guarantees, request, others)
+    if payment.report is not None:
+        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
+    if stored is not None:
+        return decode(stored)
+    try:
+""",
+        (
+            "owner/operator/test_mean_operator.py::test_an_output_lost_in_drawing_is_burnt",
+            "owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",
+        ),
+        "Noise that a crash shows before the charge is written costs nothing.",
+    ),
+    Mutant(
+        "bytes-not-kept",
+        "owner/mechanism.py",
+        "        ledger.finish(dataset, request.name, encode(release))\n",
+        "        ledger.abandon(dataset, request.name)\n",
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes",
+        ),
+        "The same request cannot be answered with the same bytes, and is drawn anew.",
+    ),
+    Mutant(
+        "stored-bytes-drawn-anew",
+        "owner/mechanism.py",
+        "    if stored is not None:\n        return decode(stored)\n",
+        "",
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes",
+        ),
+        "Each time that a request is repeated fresh noise is drawn, and averages away.",
+    ),
+    Mutant(
+        "other-guarantees-than-paid-for",
+        "owner/mechanism.py",
+        "if release.guarantees != tuple(guarantees):",
+        "if len(release.guarantees) != len(guarantees):",
+        ("owner/operator/test_mean_operator.py::test_only_what_was_paid_for_leaves",),
+        "A release states more protection than was charged.",
+    ),
+    Mutant(
+        "unprotected-without-a-word",
+        "owner/mechanism.py",
+        "if not payment.unprotected and not all(guarantee.protected for guarantee in stated):",
+        "if not payment.unprotected and not any(guarantee.protected for guarantee in stated):",
+        (
+            "owner/operator/test_mean_operator.py::test_what_protects_nothing_leaves_only_if_somebody_says_so",
+        ),
+        "A release leaves although one of its guarantees is none.",
+    ),
+    Mutant(
+        "fingerprints-without-a-key",
+        "owner/mechanism.py",
+        'return hmac.new(secret, b"data\\0" + content, hashlib.sha256).hexdigest()',
+        'return hashlib.sha256(b"data\\0" + content).hexdigest()',
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them",
+        ),
+        "Whoever reads a ledger tries labels against the fingerprints in it.",
+    ),
+    Mutant(
+        "request-named-by-its-data",
+        "owner/mechanism.py",
+        "payment.request or _name(parameters, [dataset, *(c.dataset for c in others)])",
+        "payment.request or _keyed(secret, identity.fingerprint)[:16]",
+        (
+            "owner/ledger/test_changed_data.py::test_a_flipped_label_gets_the_stored_bytes_and_costs_nothing",
+            "audit/test_histories.py::test_pairs_of_histories_differ_in_noise_alone",
+        ),
+        "Whether bytes repeat, and what is charged, tells whether a label changed.",
+    ),
+    Mutant(
+        "records-not-counted-in-the-name",
+        "owner/moments.py",
+        '            "records": self.size,\n',
+        "",
+        ("owner/moments/test_moments.py::test_a_table_that_grew_is_another_request",),
+        "A table that grew gets last month's file.",
+    ),
+    Mutant(
+        "enrolment-not-in-the-name",
+        "owner/parties/procedures.py",
+        '            "enrolment": public.enrolled.digest(),\n',
+        "",
+        ("owner/parties/test_aggregate.py::test_another_enrolment_is_another_request",),
+        "A round of other parties gets the file of the former ones.",
+    ),
+    Mutant(
+        "edges-drawn-while-identifying",
+        "owner/mechanism.py",
+        "procedure.identifier if draws_while_reading else statistic",
+        "statistic",
+        ("owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",),
+        "Noise on records is drawn before it is paid for.",
+    ),
+    Mutant(
+        "other-records-after-they-were-paid-for",
+        "owner/mechanism.py",
+        "        if procedure.identity(noisy, guarantees) != identity:\n",
+        "        if noisy is None:\n",
+        (
+            "engines/test_thread_pool.py::test_records_that_change_after_they_were_paid_for_are_not_drawn_from",
+        ),
+        "Records leave that the ledger did not charge for.",
+    ),
+    Mutant(
+        "other-rows-in-the-second-pass",
+        "owner/labelled.py",
+        "        if summary is not None and exact.public_rows != summary.rows_hash:\n",
+        "        if summary is None and exact.public_rows:\n",
+        (
+            "engines/test_thread_pool.py::test_a_part_that_changes_between_the_passes_is_noticed_before_it_is_paid",
+        ),
+        "Scales of rows that are not released leave, and what they reach is not what was promised.",
+    ),
+    Mutant(
+        "labels-as-public-features",
+        "owner/mechanism.py",
+        "    check_features(public.shown, payment.ledger, payment.dataset)\n",
+        "",
+        ("cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_feature",),
+        "A private label leaves in the clear as a feature of another label's release.",
+    ),
+    Mutant(
+        "classes-chosen-by-who-asks",
+        "owner/mechanism.py",
+        "    if classes is not None:\n        _note_case(classes)\n        check_declared",
+        "    if classes is None:\n        _note_case(classes)\n        check_declared",
+        (
+            "owner/ledger/test_changed_data.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
+        ),
+        "Whether a label occurs is found out by naming it as a class.",
+    ),
+    Mutant(
+        "rows-charged-as-parties",
+        "owner/mechanism.py",
+        "guarantees[: len(guarantees) - further],",
+        "guarantees,",
+        ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
+        "What protects auxiliary rows is charged to the parties, who are not protected by it.",
+    ),
+    Mutant(
+        "laundered-everywhere",
+        "owner/mechanism.py",
+        "    if origin.is_public:\n",
+        "    if origin.is_public or not origin.is_public:\n",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-unknown-scales",
+        "tables/terms.py",
+        "return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}",
+        "return self.source is not Origin.PRIVATE_ROWS",
+        (
+            "owner/test_laundering.py::test_scales_of_unknown_origin_stay_unknown_when_they_are_used_again",
+        ),
+        "A file that says nothing of its scales passes for one with public scales.",
+    ),
+    Mutant(
+        "laundered-by-a-merge",
+        "tables/terms.py",
+        "for weak in (PRIVATE_ROWS, UNKNOWN):",
+        "for weak in (UNKNOWN,):",
+        ("tables/test_provenance.py::test_the_weakest_origin_wins",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-the-first-owner",
+        "release/merge.py",
+        "origins = (release.pipeline.origin for release in releases)",
+        "origins = (release.pipeline.origin for release in releases[:1])",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_merge",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-a-file",
+        "tables/pipeline.py",
+        'origin=Provenance.from_json(data["origin"]),',
+        'origin=Provenance("declared"),',
+        (
+            "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",
+        ),
+        "A file whose scales come from private rows passes for one with declared scales.",
+    ),
+    Mutant(
+        "laundered-labels",
+        "owner/labelled.py",
+        "return (as_scaled(guarantee, self.public.rows.pipeline.origin),)",
+        "return (guarantee,)",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-rados",
+        "owner/scaling.py",
+        "    return as_scaled(guarantee, origin)\n",
+        "    return guarantee\n",
+        (
+            "owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",
+            "owner/rados/test_rado_privacy.py::test_a_given_pipeline_of_private_rows_is_data_dependent",
+        ),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-parties",
+        "owner/parties/procedures.py",
+        "return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)",
+        "return tuple(guarantee for guarantee in guarantees if origin)",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_through_parties",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-past-the-door",
+        "owner/mechanism.py",
+        "if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):",
+        "if any(as_scaled(guarantee, origin).unit is not guarantee.unit for guarantee in guarantees):",
+        (
+            "owner/test_laundering.py::test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from",
+        ),
+        "A mechanism that forgets where scales come from is not stopped.",
+    ),
+    Mutant(
+        "laundered-by-keeping-the-kind",
+        "owner/mechanism.py",
+        "kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind",
+        "kind = guarantee.kind",
+        (f"{_PAIRS}[rados]",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "float-sums-by-block",
+        "engines/summary.py",
+        """\
+        kernel.add_moments(columns, self._counts, self._sums, self._squares, self._wrong)
+""",
+        """\
+        kernel.add_moments(columns, self._counts, self._sums, self._squares, self._wrong)
+        self._floats = getattr(self, "_floats", 0.0) + np.nansum(columns, axis=1)
+        exact = ColumnMoments._moments
+        self._moments = lambda j: (float(self._floats[j] / self._counts[j]), exact(self, j)[1])
+""",
+        ("owner/test_public_part.py::test_public_numbers_are_a_function_of_the_set_of_rows[None]",),
+        "The length of one label moves the cuts of a file, and so the last bits of all means.",
+        (
+            Place(
+                "tables/files.py",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
+            ),
+            Place(
+                "tables/files.py",
+                "def _join_row_groups(",
+                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _join_row_groups(",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,68 @@
+"""Slips in the records of the service: tokens in the log, proposals that change once, turns."""
+
+from mutant import Mutant
+
+_ONCE = "transport/http/test_desk.py::test_only_who_saw_the_present_state_changes_it"
+_TURN = "transport/http/test_desk.py::test_a_turn_is_taken_alone_and_for_one_data_set"
+_ALTERED = "owner/ledger/test_tokens.py::test_an_altered_token_is_noticed"
+
+MUTANTS = (
+    Mutant(
+        "refused-after-it-was-granted",
+        "service/records.py",
+        '" AND digest = ? AND state = ?"\n',
+        "\" AND digest = ? AND (state <> 'answered' OR state = ?)\"\n",
+        (_ONCE,),
+        "A learner is told no, and the release is drawn and charged.",
+    ),
+    Mutant(
+        "decided-twice",
+        "service/records.py",
+        "SET state = ? WHERE dataset = ? AND digest = ? AND state = ?",
+        "SET state = ? WHERE dataset = ? AND digest = ? AND state >= ?",
+        (_ONCE,),
+        "What an owner decided at one server is decided otherwise at another.",
+    ),
+    Mutant(
+        "turns-of-everybody",
+        "service/records.py",
+        "        if before and self._store.held(before):\n            return None\n",
+        "",
+        (_TURN,),
+        "Two servers answer the proposals of a data set in an order that times of draws decide.",
+    ),
+    Mutant(
+        "newest-proposal-first",
+        "service/records.py",
+        "state IN ('received', 'approved') ORDER BY number\"",
+        "state IN ('received', 'approved') ORDER BY number DESC\"",
+        ("transport/http/test_desk.py::test_the_oldest_open_proposal_is_next",),
+        "Who asks later is served before those who wait.",
+    ),
+    Mutant(
+        "tokens-beside-the-log",
+        "owner/ledger/verification.py",
+        "if tokens != self.tokens:",
+        "if len(tokens) < len(self.tokens):",
+        (_ALTERED,),
+        "A token smuggled into the table is not noticed by anybody who verifies the ledger.",
+    ),
+    Mutant(
+        "rights-not-in-the-log",
+        "owner/ledger/store.py",
+        '        "role": str(token.role),\n',
+        "",
+        (_ALTERED,),
+        "A learner's token becomes an owner's, and the log does not contradict.",
+    ),
+    Mutant(
+        "token-of-any-secret",
+        "owner/ledger/tokens.py",
+        "return hmac.compare_digest(self.hash, secret_hash(secret))",
+        "return hmac.compare_digest(self.hash, self.hash)",
+        (
+            "owner/ledger/test_tokens.py::test_a_token_comes_back_as_it_was_made_until_it_is_revoked",
+        ),
+        "Whoever knows the id of a token, which lists and logs show, acts as its holder.",
+    ),
+)

@@ -1,0 +1,700 @@
+"""Tables handed over as queries of a database, of those that are installed or at hand."""
+
+import gzip
+import io
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.feather
+import pyarrow.parquet as pq
+
+from suffice.audit.exercises import (
+    AUXILIARY_DATASET,
+    NAMES,
+    Changed,
+    ExercisedMechanism,
+    Neighbours,
+    exercised_mechanisms,
+    neighbours,
+    with_ugly_cells,
+)
+from suffice.audit.shown import Shown, frozen_cells, ledger_part, public_part, repeated_releases
+from suffice.errors import SufficeError, UnprotectedError
+from suffice.notes import collected_notes
+from suffice.options import options_of
+from suffice.owner.ledger import Ledger
+from suffice.owner.mechanism import Mechanism, mechanism_of
+from suffice.owner.source import PublicSource, Source
+from suffice.privacy.guarantee import Budget, Unit
+from suffice.release.codec import load
+from suffice.release.release import Release
+from suffice.tables import csv
+from suffice.tables import table as tables_table
+from suffice.tables.databases import Query
+from suffice.tables.files import TableFile
+
+__all__ = [
+    "BUDGET",
+    "DATASET",
+    "FORMS",
+    "SERVER",
+    "TIME",
+    "Command",
+    "Difference",
+    "Form",
+    "Handed",
+    "Pair",
+    "ReleaseRequest",
+    "Said",
+    "Verdict",
+    "by_command",
+    "charged_unit",
+    "check_pair",
+    "check_public_part",
+    "database_forms",
+    "differing",
+    "handed",
+    "in_process",
+    "pair_of",
+    "repeated_draws",
+    "without_owners_report",
+]
+
+
+SERVER = "SUFFICE_POSTGRESQL"  # the variable that holds the address of a server to write tables to
+_KEY = "key"
+_numbers = count()
+
+
+def database_forms() -> Mapping[str, Callable[[pa.Table, Path], Query]]:
+    """Return what writes a table to a database and hands over a query, by the database's name."""
+    forms: dict[str, Callable[[pa.Table, Path], Query]] = {}
+    if find_spec("adbc_driver_sqlite") is not None:
+        forms["SQLite"] = _in_sqlite
+    if find_spec("duckdb") is not None:
+        forms["DuckDB"] = _in_duckdb
+    if os.environ.get(SERVER) and find_spec("adbc_driver_postgresql") is not None:
+        forms["PostgreSQL"] = _in_postgresql
+    return forms
+
+
+def _keyed(table: pa.Table) -> pa.Table:
+    return table.append_column(_KEY, pa.array(np.arange(table.num_rows)))
+
+
+def _in_sqlite(table: pa.Table, folder: Path) -> Query:
+    """Write cells of no declared type: SQLite's own are all that a reader has."""
+    keyed, path = _keyed(table), folder / "table.db"
+    names = ", ".join(f'"{name}"' for name in keyed.column_names)
+    marks = ", ".join("?" for _ in keyed.column_names)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(f"create table people ({names})")
+        rows = zip(*(column.to_pylist() for column in keyed.columns), strict=True)
+        connection.executemany(f"insert into people values ({marks})", rows)  # noqa: S608
+    connection.close()
+    return Query(f"sqlite:///{path}", "select * from people", (_KEY,))
+
+
+def _in_duckdb(table: pa.Table, folder: Path) -> Query:
+    import duckdb
+
+    path = folder / "table.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.register("given", _keyed(table))
+        connection.execute("create table people as select * from given")
+    return Query(f"duckdb:///{path}", "select * from people", (_KEY,))
+
+
+def _in_postgresql(table: pa.Table, folder: Path) -> Query:
+    """Write a table of its own: one that is still read cannot be replaced."""
+    del folder
+    from adbc_driver_postgresql import dbapi
+
+    address, name = os.environ[SERVER], f"people_{os.getpid()}_{next(_numbers)}"
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, _keyed(table), mode="create")
+        connection.commit()
+    return Query(address, f"select * from {name}", (_KEY,))  # noqa: S608
+
+
+_PARTS = 3  # files of a folder
+_SPREADSHEET = {"decimal": ",", "encoding": "latin-1"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a table, such as an array or a file.
+
+    Parameters
+    ----------
+    name
+        The name of the form.
+    hand
+        ``hand(table, folder)`` returns what an owner gives to a release.
+    named
+        Whether its columns have names. If not, labels and categories go beside it.
+    in_file
+        Whether it is a file, so that the command line can read it.
+    needs
+        A library that it needs; empty for none.
+    dialect
+        What the owner must state about a file of private columns.
+    """
+
+    name: str
+    hand: Callable[[pa.Table, Path], Any]
+    named: bool = True
+    in_file: bool = True
+    needs: str = ""
+    dialect: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A data set as an owner hands it over.
+
+    Parameters
+    ----------
+    form
+        Its form.
+    data
+        The table in that form.
+    table
+        The table itself.
+    auxiliary
+        A file of auxiliary rows.
+    classes
+        The declared classes.
+    """
+
+    form: Form
+    data: Any
+    table: pa.Table
+    auxiliary: Path
+    classes: tuple[str, ...]
+
+    def dialect_for(self, source: type[Source]) -> Mapping[str, str]:
+        """Return the dialect that the owner must state; nothing if the columns are public."""
+        return {} if issubclass(source, PublicSource) else self.form.dialect
+
+    def table_for(self, source: type[Source]) -> Any:
+        """Return the table as an owner gives it to a release."""
+        dialect = self.dialect_for(source)
+        return TableFile(self.data, **dialect) if dialect else self.data
+
+    def has(self, name: str) -> bool:
+        """Say whether the form has a column of this name."""
+        return self.form.named or name in NAMES
+
+    def column(self, name: str) -> Any:
+        """Return a column as a source takes it: its name, or its cells where names are lacking."""
+        return name if self.form.named else self.table[name].to_numpy(zero_copy_only=False)
+
+
+def handed(form: Form, table: pa.Table, auxiliary: pa.Table, classes: tuple[str, ...]) -> Handed:
+    """Return a data set in this form; files go to the current folder."""
+    path = Path("auxiliary.parquet")
+    pq.write_table(auxiliary, path)
+    return Handed(form, form.hand(table, Path()), table, path, classes)
+
+
+def _matrix(table: pa.Table, _: Path) -> np.ndarray:
+    return np.column_stack([table[name].to_numpy() for name in NAMES])
+
+
+def _frame(table: pa.Table, _: Path) -> Any:
+    return table.to_pandas()
+
+
+def _file(write: Callable[[pa.Table, Path], None], ending: str) -> Callable[[pa.Table, Path], Path]:
+    def hand(table: pa.Table, folder: Path) -> Path:
+        path = folder / f"table{ending}"
+        write(table, path)
+        return path
+
+    return hand
+
+
+def _text(table: pa.Table, sign: str) -> str:
+    """Return a table as CSV with another sign between columns; cells in quotes stay so."""
+    lines = io.BytesIO()
+    pa.csv.write_csv(table, lines, pa.csv.WriteOptions(delimiter=sign))
+    return lines.getvalue().decode()
+
+
+def _packed(table: pa.Table, path: Path) -> None:
+    path.write_bytes(gzip.compress(_text(table, ",").encode(), mtime=0))
+
+
+def _spreadsheet(table: pa.Table, path: Path) -> None:
+    """Write semicolons, decimal commas and Latin-1, as spreadsheets of many countries do."""
+    columns = [
+        pc.replace_substring(column.cast(pa.string()), ".", ",") if name in NAMES else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    text = _text(pa.table(columns, names=table.column_names), ";")
+    path.write_bytes(text.encode("latin-1", errors="replace"))
+
+
+def _wide(table: pa.Table, path: Path) -> None:
+    path.write_bytes(_text(table, "\t").encode("utf-16"))
+
+
+def _excel(table: pa.Table, path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    sheet.append(table.column_names)
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        sheet.append(row)
+    book.save(path)
+
+
+def _spss(table: pa.Table, path: Path) -> None:
+    import pyreadstat
+
+    pyreadstat.write_sav(table.to_pandas(), str(path))
+
+
+def _polars(table: pa.Table, _: Path) -> Any:
+    import polars as pl
+
+    return pl.from_arrow(table)
+
+
+def _dataset(table: pa.Table, folder: Path) -> Any:
+    path = folder / "set.parquet"
+    pq.write_table(table, path)
+    return ds.dataset(path)
+
+
+def _folder(table: pa.Table, folder: Path) -> Path:
+    """Write several CSV files; the first ones have equally many rows."""
+    path = folder / "tables"
+    path.mkdir()
+    rows = table.num_rows // _PARTS + 1
+    for k in range(_PARTS):
+        pa.csv.write_csv(table.slice(k * rows, rows), path / f"{k}.csv")
+    return path
+
+
+FORMS: Mapping[str, Form] = {
+    form.name: form
+    for form in (
+        Form("numpy", _matrix, named=False, in_file=False),
+        Form("pandas", _frame, in_file=False, needs="pandas"),
+        Form("Parquet", _file(pq.write_table, ".parquet")),
+        Form("CSV", _file(pa.csv.write_csv, ".csv")),
+        Form("CSV.gz", _file(_packed, ".csv.gz")),
+        Form("spreadsheet CSV", _file(_spreadsheet, ".txt"), dialect=_SPREADSHEET),
+        Form("UTF-16", _file(_wide, ".tsv")),
+        Form("Feather", _file(pa.feather.write_feather, ".feather")),
+        Form("folder", _folder),
+        Form("Excel", _file(_excel, ".xlsx"), needs="openpyxl"),
+        Form("SPSS", _file(_spss, ".sav"), needs="pyreadstat"),
+        Form("polars", _polars, in_file=False, needs="polars"),
+        Form("data set", _dataset, in_file=False),
+        *(Form(name, hand, in_file=False) for name, hand in database_forms().items()),
+    )
+    if not form.needs or find_spec(form.needs) is not None
+}
+
+
+DATASET, _OUTPUT = "people", Path("out.suffice")
+_LEDGER, _POOR = Path("ledger"), Path("poor")  # one that pays, and one that refuses
+_DRAWS = 100  # a fair answer of .75 is the same in all of them once in 10^12
+BUDGET = Budget(1e4, 1e-3)  # more than any exercise costs
+TIME = re.compile(r'"(?:time|made)": [^,\n]*')  # of a charge
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a program said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[[Sequence[str]], Said]
+
+
+@dataclass(frozen=True)
+class ReleaseRequest:
+    """A mechanism, and the inputs of its release."""
+
+    mechanism: Mechanism[Any]
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, exercised: ExercisedMechanism, handed: Handed) -> "ReleaseRequest":
+        """Return what an owner asks for with this data set."""
+        kind, exercise = mechanism_of(exercised.mechanism), exercised.exercise
+        options = {name: _for_form(value, handed) for name, value in exercise.options.items()}
+        if "classes" in {item.name for item in fields(kind)}:  # type: ignore[arg-type]  # a dataclass
+            options["classes"] = handed.classes
+        inputs = {name: _for_form(value, handed) for name, value in exercise.inputs.items()}
+        inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
+        columns = [name for name in exercise.columns if handed.has(name)]
+        inputs |= {"features": columns} if columns else {}
+        return cls(kind(**options), options, inputs)
+
+    def words(self, handed: Handed) -> list[str]:
+        """Return the command line that asks for it, without a ledger and an output."""
+        words = ["release", self.mechanism.name, str(handed.data)]
+        dialect = handed.dialect_for(self.mechanism.source)
+        words += [f"--{name}={value}" for name, value in dialect.items()]
+        words += _words(self.mechanism, self.options)
+        return words + _words(self.mechanism.source, self.inputs)
+
+
+def _for_form(value: Any, handed: Handed) -> Any:
+    """Return a declared value for the columns that this form has."""
+    if callable(value):
+        return value(handed)
+    if not isinstance(value, Mapping):
+        return value
+    return {name: item for name, item in value.items() if handed.has(name)} or None
+
+
+def in_process(exercised: ExercisedMechanism, handed: Handed) -> Shown:
+    """Return what others see of a release that a program asks for, paid from a new ledger."""
+    budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
+        DATASET: {charged_unit(exercised): BUDGET},
+        AUXILIARY_DATASET: {Unit.RECORD: BUDGET},
+    }
+    ledger = Ledger(_LEDGER, budgets, anchor="none")
+    try:
+        with collected_notes():  # of what is set up for several pairs
+            request = ReleaseRequest.of(exercised, handed)
+        with collected_notes() as notes:
+            release = request.mechanism.release(
+                handed.table_for(request.mechanism.source),
+                **request.inputs,
+                ledger=ledger,
+                dataset=DATASET,
+                request="first",
+            )
+    except SufficeError as error:
+        return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
+    said = {"notes": "\n".join(notes).encode()}
+    return public_part(release) | ledger_part(ledger) | _names() | said
+
+
+def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
+    """Return the route through the program: what it wrote and said, and a refusal of it."""
+
+    def release(exercised: ExercisedMechanism, handed: Handed) -> Shown:
+        request = ReleaseRequest.of(exercised, handed)
+        words = request.words(handed)
+        commands = {
+            "ledger init": ["ledger", "init", *_opened(_LEDGER, charged_unit(exercised), BUDGET)],
+            "second ledger": [
+                "ledger",
+                "init",
+                *_opened(_POOR, charged_unit(exercised), Budget(1e-6)),
+            ],
+            "release": [*words, *_charged_to(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
+            "release in JSON": [*words, "--no-ledger", "--json", "-o", "again.suffice"],
+            "refusal": [*words, *_charged_to(_POOR), "-o", "never.suffice"],
+            "ledger history": ["ledger", "history", str(_LEDGER), "--json"],
+            "ledger show": ["ledger", "show", str(_LEDGER)],
+        }
+        shown: Shown = {}
+        for name, line in commands.items():
+            said = run(line)
+            for part in ("code", "out", "err"):
+                text = TIME.sub("(time)", str(getattr(said, part)))
+                shown[f"{part} of {name}"] = text.encode()
+            if name == "release" and said.code:
+                shown["refused"] = said.err.encode()
+        released = public_part(load(_OUTPUT)) if _OUTPUT.exists() else {}
+        return released | shown | _names()
+
+    return release
+
+
+def without_owners_report(shown: Shown) -> Shown:
+    """Return what is shown but for how many cells and labels count as none: the owner's own."""
+    owners = {"err of release", "out of release in JSON", "err of refusal"}
+    return {where: said for where, said in shown.items() if where not in owners}
+
+
+def charged_unit(exercised: ExercisedMechanism) -> Unit:
+    """Return the unit whose budget pays: that which differs, or the party of an auxiliary row."""
+    changed = exercised.exercise.changed
+    return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
+
+
+def _charged_to(ledger: Path) -> list[str]:
+    return [f"--ledger={ledger}", f"--dataset={DATASET}"]
+
+
+def _opened(ledger: Path, unit: Unit, budget: Budget) -> list[str]:
+    """Return the words with which a budget is opened."""
+    stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}", f"--unit={unit}"]
+    return [str(ledger), f"--dataset={DATASET}", *stated, "--anchor=none"]
+
+
+def _names() -> Shown:
+    """Return the names of all files that there are now."""
+    names = sorted(str(path) for path in Path().rglob("*"))
+    return {"names of files": "\n".join(names).encode()}
+
+
+def _words(kind: Any, values: Mapping[str, Any]) -> list[str]:
+    """Return given fields of a mechanism or source as words of the command line."""
+    declared = options_of(kind if isinstance(kind, type) else type(kind))
+    words: list[str] = []
+    for name, value in values.items():
+        if value is True:
+            words.append(declared[name].name)
+        elif isinstance(value, Mapping):
+            for column, item in value.items():
+                words.append(f"{declared[name].name}={column}={_word(item)}")
+        elif value is not None and value is not False:
+            words.append(f"{declared[name].name}={_word(value)}")
+    return words
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def repeated_draws(exercised: ExercisedMechanism, handed: Handed) -> list[Release]:
+    """Return many releases of one data set."""
+    request = ReleaseRequest.of(exercised, handed)
+    data = handed.table_for(request.mechanism.source)
+    source: Source = request.mechanism.source(data, **request.inputs)
+    with collected_notes():
+        return repeated_releases(request.mechanism, source, _DRAWS)
+
+
+_BATCHES = (61, 128, 500, 1 << 16)  # rows of a batch: several of them, or one
+_BLOCKS = (1 << 14, 1 << 15, 1 << 20)  # bytes of CSV that are parsed at once
+_COMMANDS = 5  # of so many pairs that could go through the command line, one does
+_DRAWN = 8  # of so many pairs, one is drawn again and again
+_FEW_ROWS, _MOST_ROWS = 240, 1500
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of neighbouring data sets.
+
+    Parameters
+    ----------
+    number
+        The number of the pair, from 0.
+    seed
+        With the number, it decides everything about the pair.
+    exercised
+        The mechanism and how it is exercised.
+    form
+        The form in which the tables are handed over.
+    """
+
+    number: int
+    seed: int
+    exercised: ExercisedMechanism
+    form: Form
+
+    def __str__(self) -> str:
+        return f"pair {self.number} of seed {self.seed}, {self.exercised}, {self.form.name}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two data sets that others can see.
+
+    Parameters
+    ----------
+    pair
+        The pair.
+    where
+        What differs.
+    """
+
+    pair: Pair
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.pair}: {self.where}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result for some pairs.
+
+    Parameters
+    ----------
+    pairs
+        The number of pairs.
+    differences
+        All differences that others can see.
+    """
+
+    pairs: int
+    differences: tuple[Difference, ...]
+
+    def lines(self) -> list[str]:
+        """Return the verdict in words."""
+        if not self.differences:
+            return [f"no difference in {self.pairs:,} pairs"]
+        return [f"the public part differs: {difference}" for difference in self.differences]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        differences = [
+            {
+                "pair": difference.pair.number,
+                "seed": difference.pair.seed,
+                "mechanism": difference.pair.exercised.mechanism,
+                "exercise": difference.pair.exercised.exercise.name,
+                "form": difference.pair.form.name,
+                "where": difference.where,
+            }
+            for difference in self.differences
+        ]
+        return {"pairs": self.pairs, "differs": bool(differences), "differences": differences}
+
+
+def check_public_part(
+    mechanisms: Sequence[str] = (),
+    *,
+    pairs: int,
+    seed: int = 0,
+    command: Command | None = None,
+    first_only: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Verdict:
+    """Return where releases of neighbouring data sets differ outside their noise.
+
+    Parameters
+    ----------
+    mechanisms
+        The names of mechanisms; empty for all.
+    pairs
+        How many pairs to try.
+    seed
+        Decides everything about the pairs but the noise.
+    command
+        Runs the program with words, for the pairs that use the command line.
+    first_only
+        Whether to stop at the first pair that differs.
+    progress
+        Called with the number of pairs done, the number of pairs, and the mechanism.
+    """
+    exercises = exercised_mechanisms(mechanisms)
+    differences: list[Difference] = []
+    for number in range(pairs):
+        pair = pair_of(number, seed, exercises)
+        if progress is not None:
+            progress(number, pairs, str(pair.exercised))
+        differences += [Difference(pair, where) for where in check_pair(pair, command)]
+        if differences and first_only:
+            return Verdict(number + 1, tuple(differences))
+    return Verdict(pairs, tuple(differences))
+
+
+def pair_of(number: int, seed: int, exercises: Sequence[ExercisedMechanism]) -> Pair:
+    """Return the pair of this number: exercises take turns, and so do the forms of each."""
+    exercised = exercises[number % len(exercises)]
+    forms = [form for form in FORMS.values() if form.name not in exercised.exercise.without]
+    turn = sum(divmod(number, len(exercises)))  # of the exercise, and of its forms
+    return Pair(number, seed, exercised, forms[turn % len(forms)])
+
+
+def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
+    """Yield where others can see a difference between the two data sets of a pair."""
+    rng = np.random.default_rng([pair.seed, pair.number])
+    exercise = pair.exercised.exercise
+    draws_often = rng.integers(_DRAWN) == 0
+    batches = rng.choice(_BATCHES, 2)  # the batch must not show either
+    data = neighbours(
+        rng,
+        exercise.changed,
+        rows=_FEW_ROWS if draws_often else int(rng.integers(_FEW_ROWS, _MOST_ROWS)),
+        batch=int(batches[0]),
+        classes=int(rng.integers(2, exercise.most_classes + 1)),
+        lone=bool(draws_often or rng.random() < 0.3),
+    )
+    ugly = exercise.any_cells and pair.form.named and bool(rng.integers(2))
+    if ugly:
+        data = with_ugly_cells(data, rng)
+    block = int(rng.choice(_BLOCKS))
+    route: Callable[[ExercisedMechanism, Handed], Shown] = in_process
+    if command is not None and exercise.command and pair.form.in_file:
+        route = by_command(command) if rng.integers(_COMMANDS) == 0 else in_process
+    first, second = (
+        _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
+    )
+    if ugly:
+        first, second = (without_owners_report(side) for side in (first, second))
+    yield from differing(first, second)
+    yield from _badly_answered(first, refused=exercise.refused)
+    if draws_often and "refused" not in first and not exercise.refused:
+        yield from _frozen(pair, data, block)
+
+
+def _frozen(pair: Pair, data: Neighbours, block: int) -> Iterator[str]:
+    """Yield which noisy cells of a pair have no noise in them, by many draws of both sides."""
+    cuts = (max(_BATCHES), block)
+    try:
+        first, second = (_on_its_own(pair, data, side, cuts, repeated_draws) for side in (0, 1))
+    except SufficeError as error:
+        yield f"many draws were refused: {error}"
+        return
+    yield from frozen_cells(first, second)
+
+
+def _on_its_own(
+    pair: Pair, data: Neighbours, side: int, cuts: tuple[int, int], run: Callable[..., Any]
+) -> Any:
+    """Return what ``run`` returns for one side, in a new folder."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), _cut(*cuts):
+        table, auxiliary = data.tables[side], data.auxiliary[side]
+        return run(pair.exercised, handed(pair.form, table, auxiliary, data.classes))
+
+
+@contextmanager
+def _cut(batch: int, block: int) -> Iterator[None]:
+    """Read tables in batches of so many rows, and CSV in blocks of so many bytes."""
+    usual_batch, usual_blocks = tables_table.BATCH_ROWS, csv.BLOCKS
+    tables_table.BATCH_ROWS = batch
+    csv.BLOCKS = (block, *usual_blocks)  # type: ignore[assignment]  # one more, for this block
+    try:
+        yield
+    finally:
+        tables_table.BATCH_ROWS, csv.BLOCKS = usual_batch, usual_blocks
+
+
+def differing(first: Shown, second: Shown) -> Iterator[str]:
+    """Yield where two sides show something else."""
+    for where in dict.fromkeys([*first, *second]):
+        if first.get(where) != second.get(where):
+            yield where
+
+
+def _badly_answered(first: Shown, *, refused: bool) -> Iterator[str]:
+    answer = first.get("refused", b"").decode()
+    if refused and not answer:
+        yield "the release was made, and should have been refused"
+    elif answer and not (refused and answer.startswith(UnprotectedError.__name__)):
+        yield f"nothing was released: {answer}"

@@ -1,0 +1,1 @@
+"""The demo: an invented network of clinics, and its releases told as a story."""

@@ -1,0 +1,652 @@
+"""Estimators that `suffice fit --estimator` names, and the settings that are tried of each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri, softmax
+from sklearn.base import ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
+
+from suffice.errors import ParameterError
+from suffice.learner.base import FIGURES, Learner
+from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES, FeatureModel, FeatureUnits
+from suffice.learner.moderation import moderated_by_labels
+from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.sklearn_names import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    boosted_trees,
+    fit_context,
+)
+from suffice.learner.weights import (
+    CLASS_WEIGHT,
+    check_takes_weights,
+    checked_weights,
+    weighted_codes,
+)
+from suffice.models.trees import BoostedTrees
+from suffice.release.merge import apart, merge
+from suffice.release.release import Covariance, Release
+from suffice.tables.pipeline import Pipeline
+
+__all__ = [
+    "ESTIMATORS",
+    "ChannelLink",
+    "NoisyLabelClassifier",
+    "Settings",
+    "StoredEstimator",
+    "default_settings",
+    "estimator_named",
+    "fit_link",
+    "label_losses",
+    "linear_scores",
+    "tree_scores",
+]
+
+
+Settings = Sequence[Mapping[str, Any]]
+ESTIMATORS = ("hist-gradient-boosting", "logistic")
+
+# From smooth to detailed. Leaves hold many rows: a mean of randomised labels needs them.
+_BOOSTING = (
+    {"max_leaf_nodes": 4, "max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 400},
+    {"max_leaf_nodes": 15, "max_iter": 150, "learning_rate": 0.05, "min_samples_leaf": 200},
+    {"max_leaf_nodes": 31, "max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 200},
+    {"max_leaf_nodes": 63, "max_iter": 200, "learning_rate": 0.1, "min_samples_leaf": 400},
+)
+_LEAF_SHARE = 40  # a leaf holds at most this fraction of all rows, so that small tables have leaves
+_PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # C of logistic regression, for one row
+
+
+def estimator_named(name: str) -> Any:
+    """Return the unfitted scikit-learn classifier of this name."""
+    if name == "hist-gradient-boosting":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        return HistGradientBoostingClassifier(early_stopping=False, random_state=0)
+    if name == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+    raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}; got {name!r}.")
+
+
+def default_settings(name: str, rows: int) -> Settings:
+    """Return the settings that are tried of an estimator of ours on so many rows."""
+    if name == "logistic":
+        return [{"C": weight} for weight in _PENALTIES]
+    most = max(1, rows // _LEAF_SHARE)
+    return [
+        {**setting, "min_samples_leaf": min(setting["min_samples_leaf"], most)}
+        for setting in _BOOSTING
+    ]
+
+
+_SMALLEST_CHANCE = 1e-300  # of a probability whose logarithm is taken
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelLink:
+    """Computes p(y | x) = softmax(slope log q(x) + shift) from the classifier's own q(x).
+
+    A classifier trained on randomised labels estimates q = P p, with P the channel. P^-1 q would
+    bring p back, but amplifies the errors of q and leaves [0, 1]. This link is fitted to held-out
+    randomised labels instead, through the channel.
+
+    Attributes
+    ----------
+    slope : float
+        How much surer the true classes are than the randomised ones, at least 0. At 0 every row
+        gets the same probabilities: the rows tell nothing of the labels.
+    shift : ndarray of shape (K,)
+        What is added to the logarithm of each class.
+    error : float
+        How far off probabilities are on average, by what held-out labels leave open.
+    """
+
+    slope: float
+    shift: np.ndarray
+    error: float = 0.0
+
+    def apply(self, log_probabilities: np.ndarray) -> np.ndarray:
+        """Return the probabilities of true classes (n, K) for the logarithms of q (n, K)."""
+        return np.asarray(softmax(self.slope * log_probabilities + self.shift, axis=1))
+
+
+def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """Return -log (P p_i)_z(i), the log loss of each randomised label z(i)."""
+    chances = (channel[labels] * probabilities).sum(axis=1)
+    return np.asarray(-np.log(np.maximum(chances, _SMALLEST_CHANCE)))
+
+
+def fit_link(
+    log_probabilities: np.ndarray,
+    labels: np.ndarray,
+    channel: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> ChannelLink:
+    """Return the mean link over all slopes, as held-out randomised labels make them likely.
+
+    The likelihood is prod_i (P softmax(slope u_i + shift))_z(i) (forward correction: Patrini et al.
+    2017, Theorem 2, of two parameters a class instead of the whole model). The slope is integrated
+    out (`suffice.learner.moderation`). The first class has no shift.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray of shape (n, K)
+        u_i, the logarithms of what a classifier says of rows that it has not seen.
+    labels : ndarray of shape (n,)
+        z(i), the codes of their randomised labels.
+    channel : ndarray of shape (K, K)
+        P[z, y] = P(randomised label z | true label y).
+    weights : ndarray of shape (n,), optional
+        How much each row counts; all alike unless set.
+    """
+    link = moderated_by_labels(log_probabilities, labels, channel, weights)
+    return ChannelLink(link.slope, link.shift, link.error)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEstimator:
+    """Predicts with scores that were read from a model file, as a scikit-learn classifier does.
+
+    Attributes
+    ----------
+    scores : BoostedTrees or ndarray of shape (d + 1, K)
+        Trees, or the weights of each column and of the constant.
+    classes_ : ndarray
+        The codes of the classes.
+    """
+
+    scores: BoostedTrees | np.ndarray
+    classes_: np.ndarray
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of each class (n, K)."""
+        if isinstance(self.scores, BoostedTrees):
+            return np.asarray(softmax(self.scores.scores(rows), axis=1))
+        return np.asarray(softmax(rows @ self.scores[:-1] + self.scores[-1], axis=1))
+
+
+def tree_scores(estimator: Any, link: ChannelLink) -> BoostedTrees:
+    """Return the trees whose scores have the link's probabilities.
+
+    softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant cancels.
+    """
+    if isinstance(estimator, StoredEstimator) and isinstance(estimator.scores, BoostedTrees):
+        return estimator.scores.rescaled(link.slope, link.shift)
+    if not isinstance(estimator, HistGradientBoostingClassifier):
+        raise _unstorable(estimator)
+    return boosted_trees(estimator).rescaled(link.slope, link.shift)
+
+
+def linear_scores(estimator: Any, link: ChannelLink) -> np.ndarray | None:
+    """Return weights (d + 1, K) with the link's probabilities; None of what is not linear."""
+    if isinstance(estimator, StoredEstimator):
+        weights = estimator.scores
+        if isinstance(weights, BoostedTrees):
+            return None
+    elif isinstance(estimator, LogisticRegression):
+        weights = np.vstack([estimator.coef_.T, estimator.intercept_])
+        if weights.shape[1] == 1:  # of two classes the first has the score 0
+            weights = np.hstack([np.zeros_like(weights), weights])
+    else:
+        return None
+    shifted = link.slope * weights
+    shifted[-1] += link.shift
+    return np.asarray(shifted)
+
+
+def _unstorable(estimator: Any) -> ParameterError:
+    if isinstance(estimator, DummyClassifier):
+        return ParameterError(
+            "All randomised labels are of one class, so there is no model to store. Every row is"
+            " predicted to be of that class."
+        )
+    return ParameterError(
+        f"A model of {type(estimator).__name__} cannot be stored in a file. Use it in Python, or"
+        " choose hist-gradient-boosting or logistic."
+    )
+
+
+_ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
+_FEWEST_ROWS = 50  # of a table of which some are held out
+_SMALLEST = 1e-12  # of a probability that an estimator states
+_UNCLIPPED = 2.0**299
+_TAIL = 0.025  # beyond each end of an interval at 95 %
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """What estimators of one setting say of rows that they have not seen."""
+
+    rows: np.ndarray
+    log_probabilities: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _RandomisedLabels:
+    """Rows, the codes of their randomised labels, the number of classes, and weights of rows."""
+
+    rows: np.ndarray
+    codes: np.ndarray
+    classes: int
+    weights: np.ndarray | None = None
+
+    def fitted(self, base: Any, setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
+        """Return the estimator fitted to rows ``among`` these; a constant if all are of a class."""
+        rows, codes = self.rows[among], self.codes[among]
+        if (codes == codes[0]).all():
+            return DummyClassifier(strategy="prior").fit(rows, codes)
+        weighted = {} if self.weights is None else {"sample_weight": self.weights[among]}
+        return clone(base).set_params(**setting).fit(rows, codes, **weighted)
+
+    def held_out(self, base: Any, setting: Mapping[str, Any], folds: Folds) -> _HeldOut:
+        """Return what the estimator says of the rows of each fold, learnt from all others."""
+        logs = [
+            _log_probabilities(self.fitted(base, setting, learnt), self.rows[rest], self.classes)
+            for learnt, rest in folds
+        ]
+        return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
+
+
+class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+    """Computes the classifier of true labels from a release of kind ``label-responses``.
+
+        q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
+
+    P is the channel that randomised the labels, stated in the release. The estimator learns the
+    randomised labels as they are. Slope and shift are fitted to held-out randomised labels through
+    P (`suffice.learner.noisy_labels`), as is the choice among settings of the estimator.
+    Assumes that each label was randomised by itself, given its true class.
+
+    Parameters
+    ----------
+    estimator : {"hist-gradient-boosting", "logistic"} or scikit-learn classifier
+        What is trained, on standardised rows that are not clipped. A classifier of your own must
+        have ``predict_proba``.
+    settings : list of dict, optional
+        Parameters of the estimator, of which the best on held-out randomised labels are taken.
+        Default: a few for the named estimators, and the estimator as it is for one of your own.
+    folds : int, default=5
+        One fold of rows after the other is held out, until 20,000 rows have been.
+    random_state : int, default=0
+        Seed of the folds.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
+
+    Attributes
+    ----------
+    estimator_ : scikit-learn classifier
+        The estimator, fitted to all rows with the settings ``settings_``.
+    settings_ : dict
+        The settings that were taken.
+    link_ : ChannelLink
+        Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
+    link_error_ : float
+        How far off probabilities are on average, because held-out labels leave the link open.
+        Infinite where no rows could be held out: then `predict_proba` refuses.
+    accuracy_, accuracy_interval_ : float, tuple of float
+        Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
+        for the noise and the number of rows. None where no rows could be held out.
+    classes_ : ndarray
+        The declared classes.
+    pipeline_ : Pipeline
+        What turns raw rows into the estimator's columns.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice as sf
+    >>> X = np.random.default_rng(0).normal(size=(400, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> mechanism = sf.MeanOperator(epsilon=3.0, mechanism="response")
+    >>> release = mechanism.release(X, y, ledger=None)
+    >>> model = sf.NoisyLabelClassifier("logistic").fit_release(release, X)
+    >>> model.predict_proba(X).shape
+    (400, 2)
+    """
+
+    stored_as = "NoisyLabelClassifier"
+    _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
+        "estimator": [StrOptions(set(ESTIMATORS)), HasMethods(["fit", "predict_proba"])],
+        "settings": [list, tuple, None],
+        "folds": [Interval(Integral, 2, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
+    }
+
+    def __init__(
+        self,
+        estimator: Any = "hist-gradient-boosting",
+        settings: Settings | None = None,
+        folds: int = 5,
+        random_state: int = 0,
+        class_weight: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.settings = settings
+        self.folds = folds
+        self.random_state = random_state
+        self.class_weight = class_weight
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on exact labels. This protects nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their true labels.
+        sample_weight : array of shape (n,), optional
+            How much each row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            Itself, fitted.
+        """
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        self._map_exact_rows(X, weights)  # fits the pipeline
+        self.pipeline_ = _without_clipping(self.pipeline_)
+        rows = design_matrix(self._with_names(X), self.pipeline_)
+        self._train(rows, codes, np.eye(len(self.classes_)), weights)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, *, sample_weight: Any = None
+    ) -> Self:
+        """Learn from randomised labels and the public rows that they belong to, in their order.
+
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Of kind ``label-responses``, of one owner or of several with the same channel.
+        X : table
+            The owners' public rows, one owner after the other.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            Itself, fitted.
+        """
+        whole = merge(release)
+        channel, labels = (
+            whole.array(name, "randomised labels") for name in ("channel", "answers")
+        )
+        self._learn_from((whole,))
+        self.pipeline_ = _without_clipping(self.pipeline_)
+        rows = matching_rows(X, [replace(whole, pipeline=self.pipeline_)])[0]
+        weights = checked_weights(sample_weight, len(rows))
+        self._train(rows, labels.astype(np.int64), channel, weights)
+        return self
+
+    def _train(
+        self,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        channel: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
+        base, settings = self._candidates(len(rows))
+        if weights is not None:
+            check_takes_weights(base)
+        data = _RandomisedLabels(rows, codes, len(channel), weights)
+        counts = np.ones(len(rows)) if weights is None else weights
+        folds = self._held_out_folds(rows)
+        self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
+        self.settings_ = dict(settings[0])
+        exact = np.array_equal(channel, np.eye(len(channel)))
+        self.link_error_ = 0.0 if exact else inf
+        self.accuracy_: float | None = None
+        self.accuracy_interval_: tuple[float, float] | None = None
+        if folds and len(channel) > 1:
+            tries = [data.held_out(base, setting, folds) for setting in settings]
+            links = [
+                fit_link(t.log_probabilities, codes[t.rows], channel, counts[t.rows]) for t in tries
+            ]
+            losses = [
+                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel)
+                @ counts[t.rows]
+                for link, t in zip(links, tries, strict=True)
+            ]
+            best = int(np.argmin(losses))
+            self.link_, self.settings_ = links[best], dict(settings[best])
+            self._estimate_accuracy(tries[best], codes, channel, len(settings))
+            self.link_error_ = self.link_.error
+        self.estimator_ = data.fitted(base, self.settings_)
+
+    def _candidates(self, rows: int) -> tuple[Any, Settings]:
+        """Return the estimator, unfitted, and the settings that are tried."""
+        if isinstance(self.estimator, str):
+            default = default_settings(self.estimator, rows)
+            return estimator_named(self.estimator), self.settings or default
+        return self.estimator, self.settings or [{}]
+
+    def _held_out_folds(self, rows: np.ndarray) -> Folds:
+        """Return which rows are learnt from, and which are held out, fold by fold."""
+        if len(rows) < max(_FEWEST_ROWS, self.folds):
+            return []
+        splits = KFold(self.folds, shuffle=True, random_state=self.random_state).split(rows)
+        enough = -(-_ENOUGH_HELD_OUT * self.folds // len(rows))
+        return list(splits)[: max(1, enough)]
+
+    def _estimate_accuracy(
+        self, held_out: _HeldOut, codes: np.ndarray, channel: np.ndarray, settings: int
+    ) -> None:
+        """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label.
+
+        The same labels chose among ``settings``, and the K + 1 numbers of the link. The estimate is
+        too high for that, so that the lower end is one for all of these choices together
+        (Bonferroni; lab/bench/coverage.py).
+        """
+        predicted = self.link_.apply(held_out.log_probabilities).argmax(axis=1)
+        hits = np.linalg.inv(channel)[predicted, codes[held_out.rows]]
+        self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
+        error = float(hits.std(ddof=1)) / len(hits) ** 0.5
+        choices = settings * (len(channel) + 1)
+        low = hits.mean() + error * ndtri(_TAIL / choices)
+        high = hits.mean() - error * ndtri(_TAIL)
+        self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
+
+    def to_release(self) -> Release:
+        """Return the model as a release, to save it in a file.
+
+        The model keeps the guarantees of the releases that it was learnt from. Boosted trees are
+        stored as kind "tree-model", logistic regression as kind "model"; the link is part of
+        either.
+
+        Returns
+        -------
+        Release
+            Write it with ``save``; `suffice.load` reads it again.
+
+        Raises
+        ------
+        ParameterError
+            If the model was learnt from exact data, or of an estimator that cannot be stored.
+        """
+        first = self._learnt_release()
+        if "learner" in first.details:  # it was loaded, and is written as it was
+            return first
+        weights = linear_scores(self.estimator_, self.link_)
+        stored = self._stored_trees() if weights is None else self._stored_weights(weights)
+        return replace(first, parts=apart(self.releases_), noise=Covariance("none"), **stored)
+
+    def _stored_trees(self) -> dict[str, Any]:
+        trees = tree_scores(self.estimator_, self.link_)
+        low, high = self.accuracy_interval_ or (None, None)
+        return {
+            "kind": "tree-model",
+            "pipeline": self.pipeline_,
+            "arrays": {
+                "features": trees.features,
+                "numbers": trees.numbers,
+                "baseline": trees.baseline,
+            },
+            "details": {
+                "classes": self.classes_.tolist(),
+                "learner": self.stored_as,
+                "loss": self._stored_loss("logistic"),
+                "count": len(trees.features),
+                "accuracy": self.accuracy_,
+                "accuracy_low": low,
+                "accuracy_high": high,
+            },
+        }
+
+    def _stored_loss(self, name: str) -> str:
+        return name if self.gives_probabilities else WITHOUT_PROBABILITIES
+
+    def _stored_weights(self, weights: np.ndarray) -> dict[str, Any]:
+        """Return a linear model of the columns and a constant; of two classes their difference."""
+        two = weights.shape[1] == 2
+        penalty = 1 / (self.estimator_.C * self.releases_[0].rows)
+        return {
+            "kind": "model",
+            "pipeline": replace(self.pipeline_, intercept=1.0),
+            "arrays": {"coefficients": weights[:, 1] - weights[:, 0] if two else weights},
+            "details": {
+                "classes": self.classes_.tolist(),
+                "learner": self.stored_as,
+                "loss": self._stored_loss("logistic" if two else "softmax"),
+                "lam": float(penalty),
+                **dict.fromkeys(FIGURES),
+            },
+        }
+
+    @classmethod
+    def from_release(cls, model: Release) -> Self:
+        """Return the fitted learner of a model file.
+
+        Parameters
+        ----------
+        model : Release
+            A release that `to_release` returned.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            It predicts as the model that was stored did.
+        """
+        cls._check_learner(model)
+        self = cls()
+        self._learn_from((model,))
+        self.pipeline_ = replace(self.pipeline_, intercept=0.0)
+        codes = np.arange(len(self.classes_))
+        self.estimator_ = StoredEstimator(_stored_scores(model), codes)
+        self.link_ = ChannelLink(1.0, np.zeros(len(codes)))
+        refused = model.details.get("loss") == WITHOUT_PROBABILITIES
+        self.link_error_ = inf if refused else 0.0
+        self.accuracy_ = model.details.get("accuracy")
+        low, high = (model.details.get(f"accuracy_{end}") for end in ("low", "high"))
+        self.accuracy_interval_ = None if low is None or high is None else (low, high)
+        return self
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        weights = self._linear_weights()
+        if weights is None:
+            raise AttributeError("The trained estimator is not linear: it has no coefficients.")
+        return FeatureUnits(replace(self.pipeline_, intercept=1.0)).coefficients(weights)
+
+    def _linear_weights(self) -> np.ndarray | None:
+        """Return weights of columns and a constant, with the link; None of what is not linear."""
+        check_is_fitted(self)
+        weights = linear_scores(self.estimator_, self.link_)
+        if weights is None or weights.shape[1] != 2:
+            return weights
+        return np.asarray(weights[:, 1] - weights[:, 0])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows: log-odds, or one logarithm per class up to a constant.
+
+        Parameters
+        ----------
+        X : table
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+        """
+        rows, weights = self._mapped(X), self._linear_weights()
+        if weights is not None:
+            return np.asarray(rows @ weights[:-1] + weights[-1])
+        logs = _log_probabilities(self.estimator_, rows, len(self.classes_))
+        scores = self.link_.slope * logs + self.link_.shift
+        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each declared class.
+
+        Parameters
+        ----------
+        X : table
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One row for each of X, in its order.
+
+        Raises
+        ------
+        ParameterError
+            If the randomised labels tell too little about probabilities.
+        """
+        self._check_probabilities()
+        return self._linked(X)
+
+    def _linked(self, X: Any) -> np.ndarray:
+        """Return the link's probabilities."""
+        rows = self._mapped(X)
+        return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
+
+    def _probability_refusal(self) -> str:
+        return TOO_LITTLE if self.link_error_ == inf else super()._probability_refusal()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row; by ``class_weight`` the least costly."""
+        weighted = weighted_codes(self, X)
+        best = self._linked(X).argmax(axis=1) if weighted is None else weighted
+        return np.asarray(self.classes_[best])
+
+
+def _stored_scores(model: Release) -> BoostedTrees | np.ndarray:
+    if "features" in model.arrays:
+        return BoostedTrees(*(model.arrays[name] for name in ("features", "numbers", "baseline")))
+    weights = model.arrays["coefficients"]
+    return np.column_stack([np.zeros_like(weights), weights]) if weights.ndim == 1 else weights
+
+
+def _without_clipping(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline that neither clips rows nor adds a constant: its release needs both."""
+    return replace(pipeline, bound=_UNCLIPPED, intercept=0.0)
+
+
+def _log_probabilities(estimator: Any, rows: np.ndarray, count: int) -> np.ndarray:
+    """Return the logarithms of what an estimator says of each class; one it lacks is improbable."""
+    stated = np.full((len(rows), count), _SMALLEST)
+    stated[:, estimator.classes_] = estimator.predict_proba(rows)
+    return np.asarray(np.log(np.maximum(stated, _SMALLEST)))

@@ -1,1 +1,0 @@
-"""Learning by any classifier from randomised labels of public rows."""

@@ -1,0 +1,704 @@
+"""What noise on the mean operator can do to a model, with exact quantiles of the noise.
+
+Throughout b = mu~ - mu is the noise; F(theta) = L(theta) + (lam/2) ||theta||^2 is the regularised
+risk with the true operator, F~ that with the noisy one; theta and theta~ are their minimisers; a is
+the loss's constant, 2 for softmax, whose operator has weight one. Everything also holds if mu~ was
+projected onto the operators that labels can have, since a projection moves mu~ no farther from mu
+(`suffice.models.zonotope`; shrinking it is not covered). Norms are 2-norms over all entries.
+
+The bounds of Patrini et al. 2016 are Theorem 6, whose penalty is lam ||theta||^2, and Theorem 10,
+which is corrected; see docs/errata.md.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
+from scipy.special import binom, log_ndtr, ndtri, ndtri_exp, softmax, wofz
+from scipy.stats import chi, gamma
+from sklearn.utils.validation import check_is_fitted
+
+from suffice.errors import ParameterError
+from suffice.learner.base import LinearModel
+from suffice.learner.features import FeatureUnits
+from suffice.learner.operator.denoising import Restoration, Shrinkage
+from suffice.learner.operator.tuning import Optimism, labels_behind, least_ridge, spreads
+from suffice.models.problem import FactoredProblem
+from suffice.release.release import Covariance
+
+__all__ = [
+    "Evidence",
+    "FiguredModel",
+    "NoiseBounds",
+    "excess_risk",
+    "interval",
+    "interval_above",
+    "noise_bounds",
+    "noise_norm",
+    "optimism_by_trial",
+    "parameter_distance",
+    "plain_risk_change",
+    "risk_error",
+]
+
+
+_LEAST_DELTA = 1e-7
+_ROUNDING = 1e-9  # numerical inversion is good to 1e-10; bounds are rounded up by this much
+_DAMPING = 25.0  # e^-25: the error of the inversion
+
+
+@dataclass(frozen=True)
+class NoiseBounds:
+    """Holds bounds on what noise did to one model; all hold together.
+
+    Attributes
+    ----------
+    delta : float
+        The probability that they do not hold.
+    noise : float
+        Bound on ||b||, the norm of the noise.
+    parameters : float
+        Bound on ||theta~ - theta||, how far the model moved.
+    risk : float
+        Bound on |F~ - F| at theta~, the error of the noisy risk.
+    excess : float
+        Bound on F(theta~) - F(theta), the regularised risk that the noise costs.
+    plain_risk : float
+        Bound on |L(theta~) - L(theta)|, the same without the penalty.
+    """
+
+    delta: float
+    noise: float
+    parameters: float
+    risk: float
+    excess: float
+    plain_risk: float
+
+
+def noise_bounds(
+    noise: Covariance,
+    mechanism: str,
+    parameters: np.ndarray,
+    *,
+    a: float,
+    lam: float,
+    delta: float = 0.05,
+) -> NoiseBounds:
+    """Return every bound for the model theta~ = ``parameters``; they share one event.
+
+    ``noise`` and ``mechanism`` are those of the release. Only the noise is random: labels and rows
+    are as they are, so this says nothing about other samples.
+    """
+    norm = noise_norm(noise, mechanism, parameters.shape, delta)
+    size = float(np.linalg.norm(parameters))
+    return NoiseBounds(
+        delta,
+        norm,
+        parameter_distance(norm, a=a, lam=lam),
+        risk_error(norm, a=a, radius=size),
+        excess_risk(norm, a=a, lam=lam),
+        plain_risk_change(norm, a=a, lam=lam, size=size),
+    )
+
+
+def parameter_distance(norm: float, *, a: float, lam: float) -> float:
+    """Return the most that ||theta~ - theta|| can be when ||mu~ - mu|| is at most ``norm``.
+
+    a/(2 lam) ||b||, for any convex loss (Theorem 6, with its constant a and our penalty). F is
+    lam-strongly convex and F~ = F - (a/2) <., b>, so that grad F(theta~) = (a/2) b, and
+    lam ||theta~ - theta||^2 <= <grad F(theta~) - grad F(theta), theta~ - theta> =
+    (a/2) <b, theta~ - theta>. Equality for the linear loss.
+    """
+    _check(norm=norm, a=a, lam=lam)
+    return a / (2 * lam) * norm
+
+
+def risk_error(norm: float, *, a: float, radius: float) -> float:
+    """Return the most that the noisy and the true risk differ for any ||theta|| <= ``radius``.
+
+    (a/2) radius ||b||, by Cauchy and Schwarz from (a/2) |<theta, b>| (Theorem 10, with the norm of
+    all of b in the place of that of one entry). It holds for all these theta at once, so also for
+    one that was learnt from the noisy operator, and for some theta it is an equality.
+    """
+    _check(norm=norm, a=a, radius=radius)
+    return a / 2 * radius * norm
+
+
+def excess_risk(norm: float, *, a: float, lam: float) -> float:
+    """Return the most that F(theta~) - F(theta) can be: what the noise costs.
+
+    a^2 ||b||^2 / (8 lam). F(theta~) - F(theta) = F~(theta~) - F~(theta) + (a/2) <theta~ - theta, b>
+    <= -(lam/2) t^2 + (a/2) t ||b|| with t = ||theta~ - theta||, by strong convexity of F~ at its
+    minimiser; t = a ||b|| / (2 lam) is the worst. Equality for the linear loss.
+    """
+    _check(norm=norm, a=a, lam=lam)
+    return (a * norm) ** 2 / (8 * lam)
+
+
+def plain_risk_change(norm: float, *, a: float, lam: float, size: float) -> float:
+    """Return the most that |L(theta~) - L(theta)|, without penalties, can be.
+
+    a^2 ||b||^2 / (4 lam) + (a/2) ||b|| size, with ``size`` = ||theta~||. With D = theta~ - theta,
+    L(theta~) - L(theta) <= (a/2) <D, b> - lam <theta~, D> as in `excess_risk`, and
+    L(theta) - L(theta~) <= lam <theta~, D> from F(theta) + (lam/2) ||D||^2 <= F(theta~); put
+    ||D|| <= a ||b|| / (2 lam) into both.
+    """
+    _check(norm=norm, a=a, lam=lam, size=size)
+    return (a * norm) ** 2 / (4 * lam) + a / 2 * norm * size
+
+
+def _check(*, lam: float = 1.0, a: float = 1.0, **sizes: float) -> None:
+    if not (np.isfinite(lam) and lam > 0 and np.isfinite(a) and a > 0):
+        raise ParameterError("These bounds need lam > 0 and a > 0. Use positive numbers.")
+    for name, value in sizes.items():
+        if not value >= 0:
+            raise ParameterError(f"{name} must not be negative. It is {value!r}.")
+
+
+def noise_norm(
+    noise: Covariance, mechanism: str, shape: tuple[int, ...], delta: float = 0.05
+) -> float:
+    """Return a radius that ||b|| exceeds with probability at most ``delta``.
+
+    ``shape`` is that of the operator, (d,) or (d, K); D is its number of entries. gaussian: the
+    exact quantile, of a chi_D or of a weighted sum of squares. laplace: the exact quantile of the
+    norm of D Laplace variables, by inverting the transform of their squares. knorm: that of
+    a Gamma(D) radius. Those two are exact for C = variance I; for shaped noise b = A eta the radius
+    is the largest singular value of A times that of eta. Any other mechanism, or a merged release
+    of several: sqrt(trace / delta), Markov's bound, true of any noise of this covariance. The noise
+    lives on a lattice, taken here as continuous: its step is far below its scale.
+    """
+    if not _LEAST_DELTA <= delta < 1:
+        raise ParameterError(
+            f"delta must be at least {_LEAST_DELTA:g} and below 1. It is {delta!r}."
+        )
+    if noise.form == "none":
+        raise ParameterError(
+            "The noise of this release is not known, so nothing bounds it. Use a release that"
+            " states its noise."
+        )
+    columns = int(np.prod(shape[1:], dtype=int))
+    values = _eigenvalues(noise, shape[0])
+    if mechanism == "gaussian":
+        return _gaussian_norm(np.repeat(values, columns), delta)
+    inner = shape[0] if noise.form != "factor" or noise.array is None else noise.array.shape[1]
+    if mechanism == "laplace":
+        scale = np.sqrt(values.max() / 2)  # a Laplace variable has variance 2 scale^2
+        return float(scale * _laplace_norm(inner * columns, delta))
+    if mechanism == "knorm":
+        scale = np.sqrt(values.max() / (inner * columns + 1))  # (D + 1) scale^2 in each entry
+        return float(scale * gamma.isf(delta, inner * columns))
+    return float(np.sqrt(values.sum() * columns / delta))
+
+
+def _eigenvalues(noise: Covariance, width: int) -> np.ndarray:
+    """Return the eigenvalues of C, of one column."""
+    if noise.array is None:
+        return np.full(width, noise.variance)
+    if noise.form == "diagonal":
+        return np.asarray(noise.variance * noise.array)
+    return np.asarray(noise.variance * np.linalg.svd(noise.array, compute_uv=False) ** 2)
+
+
+def _gaussian_norm(values: np.ndarray, delta: float) -> float:
+    """Return the quantile of sqrt(sum_j values_j g_j^2), g_j standard normal."""
+    largest = float(values.max(initial=0.0))
+    if largest == values.min():
+        return float(np.sqrt(largest) * chi.isf(delta, len(values)))
+    shares = values / largest
+
+    def log_transform(s: np.ndarray) -> np.ndarray:
+        return -0.5 * np.log1p(2 * np.multiply.outer(s, shares)).sum(axis=-1)
+
+    spread = np.sqrt(2 * np.sum(shares**2))
+    return float(np.sqrt(largest * _upper_quantile(log_transform, shares.sum(), spread, delta)))
+
+
+def _laplace_norm(count: int, delta: float) -> float:
+    """Return the quantile of the norm of ``count`` Laplace variables of scale one."""
+
+    def log_transform(s: np.ndarray) -> np.ndarray:
+        """Return count log E e^(-s b^2) = count log(sqrt(pi)/(2 sqrt s) erfcx(1/(2 sqrt s)))."""
+        z = 0.5 / np.sqrt(s)
+        return count * np.log(np.sqrt(np.pi) * z * wofz(1j * z))
+
+    return float(np.sqrt(_upper_quantile(log_transform, 2.0 * count, np.sqrt(20.0 * count), delta)))
+
+
+def _upper_quantile(
+    log_transform: Callable[[np.ndarray], np.ndarray], mean: float, spread: float, delta: float
+) -> float:
+    """Return x with P(sum > x) = delta for a positive sum with this log E e^(-s sum)."""
+    delta -= _ROUNDING
+    high = mean + spread
+    while _upper_tail(log_transform, high, mean / spread) > delta:
+        high += (high - mean) + spread
+    low = mean * 1e-6
+    return float(brentq(lambda x: _upper_tail(log_transform, x, mean / spread) - delta, low, high))
+
+
+def _upper_tail(
+    log_transform: Callable[[np.ndarray], np.ndarray], x: float, sharpness: float
+) -> float:
+    """Return P(sum > x) from the transform (Abate & Whitt 1995, the Euler algorithm).
+
+    The transform of the distribution function is e^log_transform(s) / s; ``sharpness`` = mean over
+    deviation says how many terms of the series matter, and Euler's summation ends it.
+    """
+    terms, averaged = 60 + int(20 * sharpness), 12
+    k = np.arange(terms + averaged + 1)
+    s = (_DAMPING + 2j * np.pi * k) / (2 * x)
+    series = np.exp(_DAMPING / 2) / x * (np.exp(log_transform(s)) / s).real * (-1.0) ** k
+    series[0] /= 2
+    sums = np.cumsum(series)[terms:]
+    weights = binom(averaged, np.arange(averaged + 1)) / 2.0**averaged
+    return float(np.clip(1 - weights @ sums, 0, 1))
+
+
+_STEP = 0.25  # h: smaller steps drown in what a projection is off by
+_PROBES, _FEW_PROBES = 8, 4
+_LARGE = 500_000  # cells of rows: a projection of so many takes its time
+
+
+def optimism_by_trial(
+    problem: FactoredProblem, model: np.ndarray, lam: float, restoration: Restoration
+) -> tuple[float, float]:
+    """Return by how much a model's risk is too small, and the deviation of the mended risk.
+
+    ``problem`` has the released operator, in the coordinates that ``restoration`` returns, and
+    ``model`` is fitted to what that returns. The deviation is that of `Optimism.error`, and of the
+    draws here. The same numbers are drawn every time.
+    """
+    rng = np.random.default_rng(0)
+    hessian, varied = spreads(problem, model)
+    sampling = varied / problem.weighted.labels
+    factor = cho_factor(hessian + least_ridge(problem, lam, hessian) * np.eye(len(hessian)))
+    used: np.ndarray = np.ones(len(model), dtype=bool)
+    if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
+        used = np.asarray(model.reshape(len(model), -1).any(axis=1))
+        part = hessian[np.ix_(used, used)]
+        factor = cho_factor(part + least_ridge(problem, lam, hessian) * np.eye(len(part)))
+    weight, basis = problem.operator_weight, restoration.basis
+    products, sizes = [], []
+    for noise, moved in _moves(problem, model, restoration, rng):
+        follows = np.zeros_like(moved)
+        follows[used] = weight * cho_solve(factor, moved[used])
+        white = noise if basis is None else basis.T @ noise
+        products.append(float(np.sum(white * follows)))
+        sizes.append(_spread(follows, sampling, restoration))
+    variance = _spread(model, sampling, restoration) + float(np.mean(sizes))
+    variance += float(np.var(products, ddof=1)) / len(products)
+    return weight * float(np.mean(products)), weight * float(np.sqrt(variance))
+
+
+def _spread(model: np.ndarray, sampling: np.ndarray, restoration: Restoration) -> float:
+    """Return theta^T Q theta over the columns of a model."""
+    theta = model.reshape(len(model), -1)
+    pipeline = theta if restoration.basis is None else restoration.basis @ theta
+    return restoration.noise.quadratic(pipeline) + float(np.sum(theta * (sampling @ theta)))
+
+
+def _moves(
+    problem: FactoredProblem,
+    model: np.ndarray,
+    restoration: Restoration,
+    rng: np.random.Generator,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield noise, in the pipeline's coordinates, and how the restored operator moves with it."""
+    on_sample = restoration.on_sample()
+    operator, rows = restoration.released, on_sample.rows
+    still = on_sample(operator)
+    probes = _PROBES if rows.shape[0] * rows.shape[1] <= _LARGE else _FEW_PROBES
+    scores = problem.weighted.sample.scores(model)
+    for _ in range(probes):
+        noise = _released_noise(restoration, rng)
+        # As many labels as there are vary less than those of a sample.
+        few = np.sqrt(rows.labels / restoration.rows.labels)
+        noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
+        if operator.ndim > 1:  # what all columns of M share is public, and was set right
+            noise = noise - noise.mean(axis=1, keepdims=True)
+        yield noise, (on_sample(operator + _STEP * noise) - still) / _STEP
+
+
+def _released_noise(restoration: Restoration, rng: np.random.Generator) -> np.ndarray:
+    """Return noise like that of the release, as if it were Gaussian."""
+    noise, shape = restoration.noise, restoration.released.shape
+    if noise.form == "factor" and noise.array is not None:
+        drawn = noise.array @ rng.normal(size=(noise.array.shape[1], *shape[1:]))
+    else:
+        drawn = rng.normal(size=shape)
+        if noise.array is not None:
+            drawn = (np.sqrt(noise.array) * drawn.T).T
+    return np.asarray(np.sqrt(noise.variance) * drawn)
+
+
+def _label_noise(
+    problem: FactoredProblem, scores: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return fresh labels minus their means, as the model says how likely they are."""
+    if scores.ndim > 1:
+        shares = softmax(scores, axis=1)
+        codes = (rng.random((len(shares), 1)) > np.cumsum(shares, axis=1)).sum(axis=1)
+        return np.eye(shares.shape[1])[np.minimum(codes, shares.shape[1] - 1)] - shares
+    loss = problem.loss
+    chance = np.full(len(scores), 0.5)
+    if loss is not None and loss.link is not None:
+        chance = loss.link(scores)
+    return 2 * ((rng.random(len(scores)) < chance) - chance)
+
+
+_LARGEST = 2000  # entries of a model whose Hessian is inverted
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
+
+    The problems have the operator as it was released, whether or not it was restored or shrunk.
+    Where it was shrunk, in white coordinates, ``shrinkage`` says to what share, and how models of
+    them become models of the pipeline's coordinates. So does each problem's restoration, where
+    there are ``restorations``; one without a basis is a projection.
+    """
+
+    problems: Sequence[FactoredProblem]
+    models: Sequence[np.ndarray]
+    lam: float
+    noise: Covariance
+    shrinkage: Shrinkage | None = None
+    restorations: Sequence[Restoration] = ()
+
+    @cached_property
+    def risk(self) -> tuple[float, float]:
+        """The estimated risk on fresh labels of the same rows, and its standard deviation.
+
+        The mean over the classes, one against the rest. The deviation is that of the mechanism's
+        noise and the sampling of labels together. How far a model of a restored operator follows
+        the noise is tried (`probing`); of others a formula says it.
+        """
+        self._check_noise()
+        mended = [self._mended(i) for i in range(len(self.problems))]
+        risks = [risk + mend for risk, (mend, _) in zip(self._own_risks, mended, strict=True)]
+        return float(np.mean(risks)), float(np.mean([deviation for _, deviation in mended]))
+
+    @cached_property
+    def least_risk(self) -> float:
+        """The least risk that any labels of the rows give the models: that of their predictions."""
+        return float(np.mean(list(map(_least_risk, self.problems, self.models, self._own_risks))))
+
+    @cached_property
+    def _own_risks(self) -> list[float]:
+        """The risk of each model on the operator that it was fitted on; rows are read once."""
+        pairs = zip(self.problems, self.models, strict=True)
+        return [problem.risk(model)[0] for problem, model in pairs]
+
+    def _mended(self, i: int) -> tuple[float, float]:
+        """Return by how much the risk of the i-th model is too small, and its deviation then."""
+        problem, model = self.problems[i], self.models[i]
+        if self.restorations and len(problem.operator) > 1:
+            return optimism_by_trial(problem, model, self.lam, self.restorations[i])
+        count = labels_behind(problem)
+        optimism = Optimism(problem, self.noise, count, kept_shares=self._kept_shares(i))
+        return optimism.of(problem, model, self.lam), optimism.error(problem, model, self.lam)
+
+    def _kept_shares(self, i: int) -> np.ndarray | None:
+        if self.restorations:  # of a constant
+            return self.restorations[i].kept_shares[-1:]
+        return None if self.shrinkage is None else self.shrinkage.kept_shares
+
+    def _check_noise(self) -> None:
+        if self.noise.form == "none":
+            raise ParameterError(
+                "The noise of this mean operator is not known, so its effect cannot be computed."
+                " Use a release or a source that states its noise."
+            )
+
+    def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
+        """Return what the mechanism's noise can have done to the model (`bounds`)."""
+        penalty = self.problems[0].penalty.name
+        shrunk = self.shrinkage is not None or any(r.basis is not None for r in self.restorations)
+        if len(self.problems) > 1 or penalty != "l2" or shrunk:
+            raise ParameterError(
+                "Noise bounds exist only for penalty='l2', shrink=False and a loss that trains one"
+                " model. Use these settings."
+            )
+        problem = self.problems[0]
+        a = 2 * problem.operator_weight
+        return noise_bounds(self.noise, mechanism, self.models[0], a=a, lam=self.lam, delta=delta)
+
+    def deviations(self, *, sampling: bool, basis: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviation of each coefficient, (d,) or (d, K).
+
+        The minimiser moves by weight H^-1 n when the operator moves by n, H the Hessian there: the
+        covariance is weight^2 H^-1 C H^-1, to first order. With a ``basis`` B (q, d) they are those
+        of B theta, (q,) or (q, K).
+        """
+        columns = [
+            self._deviations(i, sampling=sampling, basis=basis) for i in range(len(self.problems))
+        ]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def _deviations(self, i: int, *, sampling: bool, basis: np.ndarray | None) -> np.ndarray:
+        self._check_noise()
+        problem, model = self.problems[i], self.models[i]
+        if not problem.penalty.smooth or model.size > _LARGEST:
+            raise ParameterError(
+                f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
+                " coefficients. Use penalty='l2' or fewer columns."
+            )
+        if self.restorations and self.restorations[i].basis is not None:
+            # Coverage was 0.16 to 0.83 (lab/bench/coverage.py): what noise leaves is what is kept.
+            raise ParameterError(
+                "The noise hides too much of this release for intervals of coefficients. Use"
+                " shrink=False, project=False and a lam of your own."
+            )
+        inverse = np.linalg.inv(problem.hessian(model, self.lam))
+        width, columns = len(model), model.size // len(model)
+        noise = self.noise
+        if sampling:  # a label is in one of K columns: about 1/K of S/m in each
+            labels = labels_behind(problem) * columns
+            vary = Covariance("factor", 1 / labels, _root(problem.moment))
+            noise = noise + vary if noise.variance else vary
+        blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
+        if problem.loss is None:  # what all columns of M share is public, and was set right
+            blocks = blocks - blocks.mean(axis=1, keepdims=True)
+        if self.shrinkage is not None:
+            blocks = _in_pipeline(blocks, self.shrinkage.kept_shares, self.shrinkage.basis)
+        if basis is not None:
+            coefficients = blocks.reshape(width, columns, -1, columns)
+            blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
+        variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
+        return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
+
+
+def _in_pipeline(blocks: np.ndarray, kept_shares: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
+
+    The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
+    """
+    width, columns, _ = blocks.shape
+    parts = (kept_shares * blocks.T).T.reshape(width, columns, width, columns)
+    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, basis)
+    return rotated_blocks.reshape(width, columns, -1)
+
+
+def _root(moment: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(moment)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _least_risk(problem: FactoredProblem, model: np.ndarray, risk: float) -> float:
+    """Return sum_i w_i (g(z_i) - weight |z_i|); of softmax the largest score of a row for |z_i|.
+
+    ``risk`` is sum_i w_i g(z_i) - weight <theta, operator>.
+    """
+    scores = problem.weighted.scores(model)
+    best = np.abs(scores) if scores.ndim == 1 else scores.max(axis=1)
+    labelled = float(np.sum(model * problem.operator))
+    return risk + problem.operator_weight * (labelled - float(problem.weighted.weights @ best))
+
+
+def interval_above(centre: float, deviation: float, level: float, least: float) -> np.ndarray:
+    """Return a Gaussian interval of a number that is at least ``least``.
+
+    The upper end leaves (1 - level) / 2 of what is left of the distribution above ``least``, so
+    that the interval is never empty; far above ``least`` it is `interval`.
+    """
+    low, high = interval(centre, deviation, level)
+    if deviation > 0:
+        above = float(log_ndtr((centre - least) / deviation))
+        high = centre - deviation * float(ndtri_exp(np.log((1 - level) / 2) + above))
+    return np.maximum([low, high], least)
+
+
+def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:
+    """Return the two ends of a Gaussian interval, stacked in front."""
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie between 0 and 1. It is {level!r}.")
+    reach = ndtri((1 + level) / 2) * deviation
+    return np.stack([centre - reach, centre + reach])
+
+
+_MOST_STORED = 500  # coefficients of which a model file states deviations
+_LAPLACE_TAIL = 1.081  # ln 20 / sqrt 2 over 1.96: quantiles at 97.5 % of one variance
+
+
+class FiguredModel(LinearModel):
+    """A linear model that keeps what it was fitted on, and computes figures of its quality from it.
+
+    A model file does not store what a model was fitted on: there the figures are missing.
+    """
+
+    loss: Any
+    intercept_only_: bool
+    _evidence: Evidence
+
+    def theta_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of each weight of the model's own coordinates, to first order.
+
+        See `coef_interval`.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, d) or (2, d, K)
+            The lower and the upper ends.
+        """
+        fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
+        deviations = np.zeros_like(self.theta_)
+        # Of a constant only the intercept has a deviation.
+        deviations[-len(fitted_deviations) :] = fitted_deviations
+        return interval(self.theta_, deviations, level)
+
+    def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of each coefficient, in the units of ``coef_``, to first order.
+
+        It covers the coefficient that exact labels would give. It does not cover how the penalty
+        shrinks coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, 1, p) or (2, K, p)
+            The lower and the upper ends.
+
+        Raises
+        ------
+        ParameterError
+            If the penalty has a 1-norm, or the noise is not known.
+        AttributeError
+            If the model was loaded from a file.
+        """
+        return interval(self.coef_, self.feature_deviations(sampling=sampling)[:-1].T, level)
+
+    def intercept_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of ``intercept_``, as `coef_interval` does of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, 1) or (2, K)
+            The lower and the upper ends.
+        """
+        return interval(self.intercept_, self.feature_deviations(sampling=sampling)[-1], level)
+
+    def feature_deviations(self, *, sampling: bool = False) -> np.ndarray:
+        """Return the standard deviation of each coefficient and, last, of the intercept.
+
+        Parameters
+        ----------
+        sampling : bool, default=False
+            Whether it also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (p + 1, 1) or (p + 1, K)
+            In the units of ``coef_`` and ``intercept_``.
+        """
+        evidence = self._fitted_evidence
+        basis = FeatureUnits(self.pipeline_).basis()
+        if self.intercept_only_:  # only the intercept follows the noise
+            basis = basis[:, -1:]
+        deviations = evidence.deviations(sampling=sampling, basis=basis)
+        return deviations.reshape(len(basis), -1)
+
+    def stored_deviations(self) -> list[float] | None:
+        """Return `feature_deviations` as a model file holds them, line by line.
+
+        None if there are none, or more than 500: computing them takes longer than the fit.
+        """
+        if self.theta_.size > _MOST_STORED:
+            return None
+        try:
+            deviations: list[float] = self.feature_deviations().ravel().tolist()
+        except ParameterError:
+            return None
+        return deviations
+
+    def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
+        """Return bounds on how far the noise has moved the model and its risk.
+
+        Patrini et al. 2016, Theorems 6 and 10, corrected (docs/errata.md). They hold for every data
+        set, and are far too large for most.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            The probability that a bound fails.
+
+        Returns
+        -------
+        NoiseBounds
+            All bounds; they hold together with probability 1 - delta.
+
+        Raises
+        ------
+        ParameterError
+            If the penalty is not l2, the operator was shrunk, or the noise is not known.
+        AttributeError
+            If the model was loaded from a file.
+        """
+        check_is_fitted(self)
+        mechanism = "mixed"
+        if len(self.releases_) == 1 and len(self.releases_[0].parts) == 1:
+            mechanism = self.releases_[0].details["mechanism"]
+        return self._fitted_evidence.bounds(mechanism, delta)
+
+    @property
+    def _fitted_evidence(self) -> Evidence:
+        evidence: Evidence = self._from_fit("_evidence", "intervals")
+        return evidence
+
+    @property
+    def coef_interval_(self) -> np.ndarray:
+        """The interval at 95 % of each coefficient for the mechanism's noise."""
+        return self._figure(self.coef_interval)
+
+    @property
+    def intercept_interval_(self) -> np.ndarray:
+        """The interval at 95 % of the intercept for the mechanism's noise."""
+        return self._figure(self.intercept_interval)
+
+    @property
+    def _tail(self) -> float:
+        """How much farther 95 % of the noise reach than 95 % of Gaussian noise, at most.
+
+        Along a direction, tails of Laplace and K-norm noise are taken as those of one Laplace
+        variable; they are shorter where noise of several coordinates adds up.
+        """
+        mechanisms = {release.details["mechanism"] for release in self.releases_}
+        return _LAPLACE_TAIL if mechanisms & {"laplace", "knorm", "mixed"} else 1.0
+
+    @property
+    def risk_(self) -> float:
+        """The estimated risk on fresh labels of the same rows; not below that of any labels."""
+        risk = self._figure(lambda: self._fitted_evidence.risk)[0]
+        return max(risk, self._fitted_evidence.least_risk)
+
+    @property
+    def risk_interval_(self) -> np.ndarray:
+        """The interval of the risk at 95 %; not below the risk that any labels give."""
+        risk, deviation = self._figure(lambda: self._fitted_evidence.risk)
+        least = self._fitted_evidence.least_risk
+        return interval_above(risk, self._tail * deviation, 0.95, least)

@@ -1,0 +1,332 @@
+"""Class ratios by inverting class means of a score, with the noise on proportions taken off.
+
+Any score g(x) that was not fitted to the rows it is computed on has, under label shift,
+
+    mean of g over bag i = P_i psi,    mean of g over U = rho psi,
+
+with psi (K, K) its class means: here g are the class posteriors of a classifier of the bags. The
+likelihood of `bag_likelihood` needs the posteriors to be right. These moments do not: wrong
+posteriors cost width, not truth. So they are used where noise on P misleads the likelihood.
+
+With P known up to noise z of covariance V_i, least squares shrinks psi: P^T W P is too large by
+sum_i w_i V_i in mean, which is taken off (errors in variables; MATHS.md section 8):
+
+    psi = (P~^T W P~ - sum_i w_i V_i)^-1 P~^T W g,    rho = g_U psi^-1
+
+P~ are the proportions before their projection onto the simplex, which would bias them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.stats import chi2
+
+from suffice.learner.ratio.bags import KnownBags
+from suffice.models.simplex import nearest_proportions
+
+__all__ = [
+    "ClassMeans",
+    "ScoreMoments",
+    "TableMoments",
+    "accepted_ends",
+    "mean_and_covariance",
+    "within_classes",
+]
+
+
+_LEFT = 0.25  # of every direction's variance stays at least, however much of it looks like noise
+_ROUNDS = 3  # the weights depend on the class means
+
+
+def mean_and_covariance(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean (K,) of scores (n, K), and the covariance of that mean."""
+    mean = scores.mean(axis=0)
+    centred = scores - mean
+    return mean, centred.T @ centred / max(len(scores) - 1, 1) / len(scores)
+
+
+def _without(noisy: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return a second moment less its part that is noise; at least a quarter is left everywhere."""
+    floor = 1e-12 * max(float(np.trace(noisy)), 1e-300) * np.eye(len(noisy))
+    share = float(eigh(noise, noisy + floor, eigvals_only=True)[-1])
+    return noisy - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
+
+
+def within_classes(
+    covariance: np.ndarray, psi: np.ndarray, shares: np.ndarray, size: float
+) -> np.ndarray:
+    """Return the covariance (..., d, d) of a mean over rows whose class counts are what they are.
+
+    The mean over n rows then varies within classes only: psi^T (diag s - s s^T) psi / n is taken
+    off ``covariance`` (d, d), s (..., K) the shares of the classes and psi (..., K, d) their means.
+    At least a quarter is left everywhere.
+    """
+    centred = psi - (shares[..., None] * psi).sum(axis=-2, keepdims=True)
+    between = np.swapaxes(centred, -1, -2) @ (shares[..., None] * centred) / size
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors / np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
+    share = np.linalg.eigvalsh(root.T @ between @ root)[..., -1]
+    part = np.minimum(1.0, (1 - _LEFT) / np.maximum(share, 1e-300))
+    return np.asarray(covariance - part[..., None, None] * between)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMoments:
+    """Means of scores over bags: ``means`` (M, d), and the covariances (M, d, d) of these means.
+
+    ``complete`` says that the proportions are those of exactly these rows: their means then vary
+    within classes only.
+    """
+
+    bags: KnownBags
+    means: np.ndarray
+    covariances: np.ndarray
+    complete: bool = False
+
+    @classmethod
+    def of(
+        cls, bags: KnownBags, scores: np.ndarray, codes: np.ndarray, *, complete: bool = False
+    ) -> "ScoreMoments":
+        """Return the moments of the scores (n, d) of rows in the bags ``codes``."""
+        parts = [mean_and_covariance(scores[codes == i]) for i in range(len(bags.names))]
+        means, covariances = (np.stack(values) for values in zip(*parts, strict=True))
+        return cls(bags, means, covariances, complete)
+
+    def class_means(self) -> "ClassMeans":
+        """Return psi.
+
+        A bag weighs one over the variance of its mean: that of sampling, and that of the noise on
+        its proportions, psi^T V_i psi.
+        """
+        sizes, shares = self.bags.sizes, self.bags.unbiased_proportions
+        weights = sizes / sizes.sum()
+        for _ in range(_ROUNDS):
+            leverage = np.linalg.solve(self._second_moments(weights), shares.T * weights)
+            psi = leverage @ self.means
+            variances = np.trace(self.errors(psi), axis1=-2, axis2=-1)
+            weights = 1 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
+            weights /= weights.sum()
+        return ClassMeans(psi, leverage, self)
+
+    def errors(self, psi: np.ndarray) -> np.ndarray:
+        """Return the covariances (..., M, d, d) of bags' means about P~ psi, psi (..., K, d)."""
+        bags, sampling = self.bags, self.covariances
+        if self.complete:
+            parts = zip(self.covariances, bags.proportions, bags.sizes, strict=True)
+            sampling = np.stack([within_classes(c, psi, s, n) for c, s, n in parts], axis=-3)
+        noise = np.einsum("...ka,mkl,...lb->...mab", psi, bags.noise_covariances, psi)
+        return np.asarray(sampling + noise)
+
+    def _second_moments(self, weights: np.ndarray) -> np.ndarray:
+        """Return P^T W P without the noise on P, which lies in the directions of sum zero."""
+        shares = self.bags.unbiased_proportions
+        middle = weights @ shares
+        noisy = (shares.T * weights) @ shares - np.outer(middle, middle)
+        noise = np.einsum("i,ikl->kl", weights, self.bags.noise_covariances)
+        zero_sum = np.linalg.svd(np.eye(len(noisy)) - 1 / len(noisy))[0][:, : len(noisy) - 1]
+        spread = _without(*(zero_sum.T @ moment @ zero_sum for moment in (noisy, noise)))
+        return zero_sum @ spread @ zero_sum.T + np.outer(middle, middle)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMeans:
+    """Class means psi (K, d) of scores, class by class: ``leverage`` (K, M) times the bags' means.
+
+    ``moments`` are those of the bags, whose errors are those of psi.
+    """
+
+    psi: np.ndarray
+    leverage: np.ndarray
+    moments: ScoreMoments
+
+    def ratios(self, mean: np.ndarray) -> np.ndarray:
+        """Return the nearest proportions to rho with rho psi = mean."""
+        rho = np.linalg.lstsq(self.psi.T, mean, rcond=None)[0]
+        return nearest_proportions((rho / rho.sum())[None])[0]
+
+
+_COARSE, _FINE = 81, 81  # values of one proportion: over [0, 1], and near the estimate
+_REACH = 5.0  # standard errors from the estimate that the fine values lie within
+_COVARIANCE_ROUNDS = 8  # covariances depend on the class means, and these on the covariances
+_LEAST = 1e-300
+_FARTHEST = 100.0  # proportions that the free ones are tried within
+
+
+@dataclass(frozen=True, eq=False)
+class TableMoments:
+    """The mean score (K,) of a table of ``size`` rows, and the covariance (K, K) of that mean."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    size: int
+
+
+def accepted_ends(
+    means: ClassMeans, table: TableMoments, level: float, excess: float = 1.0
+) -> np.ndarray:
+    """Return the ends (2, K) of the proportions of a table.
+
+    All covariances are ``excess`` times as large as the rows say. Scores sum to one, so that all
+    but the last say everything.
+    """
+    ratios = means.ratios(table.mean)
+    test = _MixtureTest(_without_last(means), _first_columns(table))
+    quantile = excess * float(chi2.ppf(level, 1))
+    ends = []
+    for k, error in enumerate(np.sqrt(excess) * test.standard_errors(ratios)):
+        near = ratios[k] + _REACH * error * np.linspace(-1, 1, _FINE)
+        values = np.unique(np.clip(np.concatenate([np.linspace(0, 1, _COARSE), near]), 0, 1))
+        statistics = test.least_statistics(k, values, ratios)
+        low, high = _crossings(values, statistics - statistics.min() - quantile)
+        ends.append((min(low, float(ratios[k])), max(high, float(ratios[k]))))
+    return np.array(ends).T
+
+
+def _without_last(means: ClassMeans) -> ClassMeans:
+    """Return the class means of all scores but the last."""
+    moments = means.moments
+    fewer = replace(
+        moments, means=moments.means[:, :-1], covariances=moments.covariances[:, :-1, :-1]
+    )
+    return ClassMeans(means.psi[:, :-1], means.leverage, fewer)
+
+
+def _first_columns(table: TableMoments) -> TableMoments:
+    return replace(table, mean=table.mean[:-1], covariance=table.covariance[:-1, :-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _MixtureTest:
+    """The test of proportions rho (n, K) of a table, from scores without their last column."""
+
+    classes: ClassMeans
+    table: TableMoments
+
+    def off(self, rho: np.ndarray) -> np.ndarray:
+        """Return g_U - rho psi."""
+        return np.asarray(self.table.mean - rho @ self.classes.psi)
+
+    def variances(self, rho: np.ndarray, psi: np.ndarray) -> "_Variances":
+        """Return S and what it consists of, at proportions rho and class means psi (n, K, d)."""
+        errors = self.classes.moments.errors(psi)
+        pull = rho @ self.classes.leverage
+        own = within_classes(self.table.covariance, psi, rho.clip(0, 1), self.table.size)
+        total = own + np.einsum("nm,nmab->nab", pull**2, errors)
+        size = np.trace(total, axis1=1, axis2=2)[:, None, None]
+        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(self.table.mean))  # no division by 0
+        return _Variances(own, errors, np.linalg.inv(total + floor))
+
+    def likely_means(self, rho: np.ndarray, variances: "_Variances") -> np.ndarray:
+        """Return the class means (n, K, d) that proportions rho make likely."""
+        leverage = self.classes.leverage
+        forces = np.einsum("nab,nb->na", variances.precisions, self.off(rho))
+        moves = np.einsum("km,nm,nmab,nb->nka", leverage, rho @ leverage, variances.errors, forces)
+        return np.asarray(self.classes.psi + moves)
+
+    def standard_errors(self, ratios: np.ndarray) -> np.ndarray:
+        """Return the standard error of each proportion, to first order."""
+        psi = self.classes.psi
+        moves = np.linalg.pinv(psi[:-1] - psi[-1]).T  # of all proportions but the last, by the mean
+        moves = np.vstack([moves, -moves.sum(axis=0)])
+        covariance = np.linalg.inv(self.variances(ratios[None], psi[None]).precisions[0])
+        return np.sqrt(np.einsum("ki,ij,kj->k", moves, covariance, moves))
+
+    def least_statistics(self, k: int, values: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+        """Return the least t over the other proportions, for each value of proportion k.
+
+        With two classes none is free.
+        """
+        many = len(ratios)
+        others = np.delete(np.arange(many), k)
+        shares = ratios[others] + 1e-9
+        start = np.empty((len(values), many))
+        start[:, k] = values
+        start[:, others] = (1 - values)[:, None] * (shares / shares.sum())
+        free = np.zeros((many - 2, many))  # directions in which the others can move
+        free[np.arange(many - 2), others[:-1]] = 1.0
+        free[:, others[-1]] = -1.0
+        if many == 2:
+            return self._search(start, lambda _: start)
+        return np.minimum(
+            self._search(start, lambda v: start + self._nearest(start, free, v) @ free),
+            self._search(start, lambda v: start + self._least_ratio(start, free, v) @ free),
+        )
+
+    def _search(self, start: np.ndarray, move: Callable[["_Variances"], np.ndarray]) -> np.ndarray:
+        """Return the least t on a way of proportions from ``start``, where ``move`` says the next.
+
+        The first is not counted: its covariances are those at psi.
+        """
+        rho, psi = start, np.repeat(self.classes.psi[None], len(start), axis=0)
+        least = np.full(len(start), np.inf)
+        for step in range(_COVARIANCE_ROUNDS):
+            variances = self.variances(rho, psi)
+            if step > 0:
+                off = self.off(rho)
+                least = np.minimum(least, np.einsum("ni,nij,nj->n", off, variances.precisions, off))
+            psi, rho = self.likely_means(rho, variances), move(variances)
+        return least
+
+    def _nearest(self, start: np.ndarray, free: np.ndarray, variances: "_Variances") -> np.ndarray:
+        """Return how far to go along the free directions for the least t, were S as it is."""
+        slopes = free @ self.classes.psi
+        bent = slopes @ variances.precisions
+        matrices = bent @ slopes.T
+        size = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
+        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(free))
+        targets = np.einsum("naj,nj->na", bent, self.off(start))
+        moves = np.linalg.solve(matrices + floor, targets[..., None])[..., 0]
+        return np.asarray(np.clip(moves, -_FARTHEST, _FARTHEST))
+
+    def _least_ratio(
+        self, start: np.ndarray, free: np.ndarray, variances: "_Variances"
+    ) -> np.ndarray:
+        """Return how far to go along the free directions for the least t, S changing on the way.
+
+        Of covariances that differ by a factor, t is a ratio of quadratic forms in h = (1, moves),
+        and least at the eigenvector of the least generalised eigenvalue.
+        """
+        precisions, width = variances.precisions, len(self.table.mean)
+        along = np.repeat((-free @ self.classes.psi)[None], len(start), axis=0)
+        sides = np.concatenate([self.off(start)[:, None], along], axis=1)
+        above = sides @ precisions @ np.swapaxes(sides, 1, 2)
+        own = np.einsum("nab,nab->n", precisions, variances.own) / width
+        each = np.einsum("nab,nmab->nm", precisions, variances.errors) / width
+        lever = self.classes.leverage
+        pulls = np.repeat((free @ lever)[None], len(start), axis=0)
+        pulls = np.concatenate([(start @ lever)[:, None], pulls], axis=1)
+        below = (pulls * each[:, None]) @ np.swapaxes(pulls, 1, 2)
+        below[:, 0, 0] += own
+        values, vectors = np.linalg.eigh(below)
+        values = np.maximum(values, np.maximum(1e-10 * values[:, -1:], _LEAST))
+        back = vectors / np.sqrt(values)[:, None]
+        ratios = np.swapaxes(back, 1, 2) @ above @ back
+        h = (back @ np.linalg.eigh(ratios)[1][:, :, :1])[:, :, 0]
+        first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), _LEAST)
+        return np.asarray(np.clip(h[:, 1:] / first, -_FARTHEST, _FARTHEST))
+
+
+@dataclass(frozen=True, eq=False)
+class _Variances:
+    """Covariances of g_U (n, d, d) and of the bags' means (n, M, d, d), and S^-1 (n, d, d)."""
+
+    own: np.ndarray
+    errors: np.ndarray
+    precisions: np.ndarray
+
+
+def _crossings(values: np.ndarray, above: np.ndarray) -> tuple[float, float]:
+    """Return the ends of where ``above`` is at most zero, linear between the values."""
+    inside = np.flatnonzero(above <= 0)
+    first, last = int(inside[0]), int(inside[-1])
+    low = values[0] if first == 0 else _zero(values, above, first - 1)
+    high = values[-1] if last == len(values) - 1 else _zero(values, above, last)
+    return float(low), float(high)
+
+
+def _zero(values: np.ndarray, above: np.ndarray, left: int) -> float:
+    """Return where the line between two neighbours is zero."""
+    rise = above[left + 1] - above[left]
+    return float(values[left] - above[left] * (values[left + 1] - values[left]) / rise)

@@ -1,0 +1,1064 @@
+"""A mean operator and how sure it is: what every source becomes, and the sums it is made of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
+
+from suffice.errors import ForeignRowsError, ParameterError, TableError
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.models.rows import WeightedRows, as_weighted, gram
+from suffice.release.release import Covariance, Release
+from suffice.tables.labels import Classes, check_classes, label_codes
+
+__all__ = [
+    "CONDITION_LIMIT",
+    "METHODS",
+    "AlternatingMeanMap",
+    "Alternation",
+    "BagMoments",
+    "FlippedLabels",
+    "KnownProportions",
+    "LaplacianMeanMap",
+    "MeanMap",
+    "Method",
+    "OperatorEstimate",
+    "PlainLabels",
+    "PositiveUnlabelled",
+    "Released",
+    "SemiSupervised",
+    "SoftVotes",
+    "Supervision",
+    "alternate",
+    "as_operator",
+    "bags_of",
+    "check_identified",
+    "codes_of",
+    "consistent_labels",
+    "estimate_mean_operator",
+    "group_sums",
+    "no_noise",
+    "noise_of_gram",
+    "per_column",
+    "similarity_of",
+]
+
+
+CONDITION_LIMIT = 1e6  # beyond it, what is inverted is mostly rounding and sampling noise
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorEstimate:
+    """Holds an estimate of a mean operator, in public coordinates.
+
+    Attributes
+    ----------
+    operator : ndarray of shape (d,) or (d, K)
+        mu for two classes, M for more.
+    noise : Covariance
+        The covariance of its error given the true labels of the rows; of M the mean over its
+        columns. Form "none" where it is not known.
+    classes : tuple
+        The classes; the second of two counts as +1.
+    note : str
+        Where the covariance comes from, and what it does not cover.
+    """
+
+    operator: np.ndarray
+    noise: Covariance
+    classes: tuple[Any, ...]
+    note: str = ""
+
+
+class Supervision(ABC):
+    """A source of supervision: what is known about the labels of some rows."""
+
+    @abstractmethod
+    def estimate(self, rows: Any) -> OperatorEstimate:
+        """Return an estimate of the mean operator of these rows.
+
+        ``rows`` are a matrix; those of a release may also be `WeightedRows`.
+        """
+
+
+def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
+    """Return each label's position among the classes; there must be one label per row."""
+    codes = label_codes(labels, classes)
+    if len(codes) != len(rows):
+        raise ParameterError(
+            f"There are {len(codes)} labels for {len(rows)} rows. Pass one for each row."
+        )
+    return codes
+
+
+def group_sums(rows: np.ndarray | WeightedRows, codes: np.ndarray, groups: int) -> np.ndarray:
+    """Return the sum of the rows of each group, one group per line."""
+    if isinstance(rows, WeightedRows):  # a byte for each row and group, and no row
+        return rows.combined((codes[:, None] == np.arange(groups)).astype(np.int8)).T
+    count = len(rows)
+    member = csr_array((np.ones(count), (codes, np.arange(count))), shape=(groups, count))
+    return np.asarray(member @ rows)
+
+
+def as_operator(matrix: np.ndarray) -> np.ndarray:
+    """Return mu = M_2 - M_1 for two classes, M (d, K) itself for more."""
+    return matrix[:, 1] - matrix[:, 0] if matrix.shape[1] == 2 else matrix
+
+
+def no_noise() -> Covariance:
+    """Return the covariance of an estimate without error."""
+    return Covariance("identity", 0.0)
+
+
+def noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
+    """Return variance x matrix in factor form; eigenvalues below rounding are left out."""
+    values, vectors = np.linalg.eigh(matrix)
+    significant = values > _NEGLIGIBLE * max(values[-1], 0.0)
+    if variance <= 0 or not significant.any():
+        return no_noise()
+    return Covariance(
+        "factor", float(variance), vectors[:, significant] * np.sqrt(values[significant])
+    )
+
+
+def per_column(classes: int) -> str:
+    """Return what a covariance says about an operator of this many classes."""
+    if classes == 2:
+        return ""
+    return " With three classes or more it is the mean over the columns of M."
+
+
+@dataclass(frozen=True, eq=False)
+class FlippedLabels(Supervision):
+    """Computes an unbiased mean operator from labels flipped independently at known rates.
+
+    M = (1/m) sum_i x_i (P^-1 e_o(i))^T with o(i) the observed label and P_ij = P(observed i | true
+    j); for two classes this is mu = (1/m) sum_i y_i x_i with
+
+        y_i = (y~_i + rho_pos - rho_neg) / (1 - rho_pos - rho_neg).
+
+    Assumes that a flip depends on the true class only, neither on the row nor on other flips.
+
+    Parameters
+    ----------
+    labels : array of shape (m,)
+        One observed label per row.
+    classes : sequence
+        The K classes; the second of two counts as +1.
+    rates : array of shape (K, K) or (2,)
+        P with P_ij = P(observed i | true j). For two classes also the pair (rho_neg, rho_pos): the
+        probability that a label of the first (second) class was flipped.
+    """
+
+    labels: Any
+    classes: Any
+    rates: Any
+
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
+        """Return the operator, corrected for the flips.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d) or WeightedRows
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the rates are no probabilities, or cannot be inverted.
+        """
+        classes = check_classes(self.classes)
+        count, m = len(classes), len(rows)
+        inverse = np.linalg.inv(_channel(self.rates, count))
+        codes = codes_of(self.labels, classes, rows)
+        # Natarajan et al. 2013, Lemma 1; Patrini et al. 2017, Theorem 1 (backward correction)
+        matrix = (group_sums(rows, codes, count) / m).T @ inverse.T
+        # Var(P^-1 e_o | true j)_k is linear in e_j, so P^-1 gives its unbiased estimate from o:
+        # q (q - 1) with q = (P^-1)_ko. Summed over k, q sums to one; mu is 2 M_2 - mean x.
+        spread = (inverse**2).sum(axis=0) - 1
+        spread *= 2.0 if count == 2 else 1 / count
+        second = as_weighted(rows).gram(np.maximum(spread, 0.0)[codes]) / m
+        note = (
+            "The covariance of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T; v_i"
+            " is the unbiased estimate of each row's conditional variance from its observed label,"
+            " at least zero." + per_column(count)
+        )
+        return OperatorEstimate(as_operator(matrix), noise_of_gram(second, 1 / m), classes, note)
+
+
+def _channel(rates: Any, classes: int) -> np.ndarray:
+    """Return P, or say why these rates leave nothing to invert."""
+    try:
+        channel = np.asarray(rates, dtype=np.float64)
+    except (TypeError, ValueError):
+        channel = np.empty(0)
+    if classes == 2 and channel.shape == (2,):
+        channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
+    if channel.shape != (classes, classes):
+        raise ParameterError(
+            f"rates must be a {classes} x {classes} matrix P(observed | true)"
+            + (", or the flip rates of both classes." if classes == 2 else ".")
+        )
+    inside = ((channel >= 0) & (channel <= 1)).all()
+    if not (inside and np.allclose(channel.sum(axis=0), 1, atol=1e-9)):
+        raise ParameterError(
+            "rates must be probabilities, and each column (one true class) must sum to one."
+        )
+    if classes == 2 and not channel[0, 1] + channel[1, 0] < 1:
+        raise ParameterError(
+            f"The flip rates sum to {channel[0, 1] + channel[1, 0]:.3g}, but must sum to less than"
+            " one. Check which class each rate belongs to."
+        )
+    condition = float(np.linalg.cond(channel))
+    if not condition <= CONDITION_LIMIT:
+        raise ParameterError(
+            f"Some classes can hardly be told apart: rates has condition number {condition:.2g},"
+            f" above {CONDITION_LIMIT:.0e}. Merge these classes, or use other rates."
+        )
+    return channel
+
+
+def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
+    """Return an estimate of the mean operator of mapped rows from a source of supervision.
+
+    Patrini et al. 2016, Meta-Algorithm 1, step 1. What a source assumes stands in its docstring.
+
+    Parameters
+    ----------
+    rows : array of shape (m, d)
+        Mapped rows. Those of a release may also be `WeightedRows`, which need not be in memory.
+    source : Supervision
+        One of `suffice.learner.weak`, for example ``PlainLabels`` or ``KnownProportions``.
+
+    Returns
+    -------
+    OperatorEstimate
+        The operator, the covariance of its error, and a note on what that covers.
+
+    Raises
+    ------
+    ParameterError
+        If the rows are not a matrix of finite numbers, or do not fit the source.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> from suffice.learner.weak import PlainLabels
+    >>> source = PlainLabels([0, 1], classes=(0, 1))
+    >>> suffice.estimate_mean_operator([[1.0, 2.0], [3.0, 4.0]], source).operator
+    array([1., 1.])
+    """
+    if isinstance(rows, WeightedRows):
+        return source.estimate(rows)
+    try:
+        mapped = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "rows must be a matrix of numbers. Map them with a pipeline first."
+        ) from None
+    if mapped.ndim != 2 or 0 in mapped.shape or not np.isfinite(mapped).all():
+        raise ParameterError("rows must be a matrix of finite numbers, with one row per record.")
+    if not isinstance(source, Supervision):
+        raise ParameterError(
+            "source must be an object of suffice.learner.weak, such as PlainLabels."
+        )
+    return source.estimate(mapped)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainLabels(Supervision):
+    """Computes the mean operator itself: mu = (1/m) sum_i y_i x_i, or M = (1/m) sum_i x_i e_y^T.
+
+    Parameters
+    ----------
+    labels : array of shape (m,)
+        One exact label per row.
+    classes : sequence
+        The classes; the second of two counts as +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice.learner.weak import PlainLabels
+    >>> source = PlainLabels(["ill", "well"], classes=("well", "ill"))
+    >>> source.estimate(np.array([[1.0, 0.0], [0.0, 1.0]])).operator
+    array([ 0.5, -0.5])
+    """
+
+    labels: Any
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator of the exact labels.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If there is not one label per row.
+        """
+        classes = check_classes(self.classes)
+        codes = codes_of(self.labels, classes, rows)
+        matrix = group_sums(rows, codes, len(classes)).T / len(rows)
+        return OperatorEstimate(as_operator(matrix), no_noise(), classes, "Every label is known.")
+
+
+@dataclass(frozen=True, eq=False)
+class SoftVotes(Supervision):
+    """Computes the mean operator of soft labels: M = (1/m) sum_i x_i v_i^T.
+
+    The operator's noise is variance S/m per column, S = X^T X / m, twice that for mu.
+
+    Parameters
+    ----------
+    votes : array of shape (m, K)
+        Estimates of the proportion of each class; they need not be proportions themselves.
+    classes : sequence
+        The K classes.
+    variance : float, default=0.0
+        The variance of the independent noise on every entry.
+    """
+
+    votes: np.ndarray
+    classes: Any
+    variance: float = 0.0
+
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
+        """Return the operator of the votes.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d) or WeightedRows
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If there is not one vote per row and class.
+        """
+        classes = check_classes(self.classes)
+        votes = np.asarray(self.votes, dtype=np.float64)
+        if votes.shape != (len(rows), len(classes)):
+            raise ParameterError(
+                f"votes must be a matrix with {len(rows)} rows and {len(classes)} columns"
+                " (classes)."
+            )
+        weighted = as_weighted(rows)
+        operator = as_operator(weighted.combined(votes) / len(rows))
+        entries = 2.0 if len(classes) == 2 else 1.0
+        noise = noise_of_gram(weighted.moment / len(rows), entries * self.variance)
+        return OperatorEstimate(operator, noise, classes, "The covariance is that of the votes.")
+
+
+@dataclass(frozen=True, eq=False)
+class Released(Supervision):
+    """Computes the mean operator of a release: as it was released, or from labels or votes.
+
+    Patrini et al. 2016, Section 4: the release is unbiased. Only the number and the width of the
+    rows are checked here; `suffice.learner.rows.matching_rows` checks the rows themselves.
+
+    Parameters
+    ----------
+    release : Release
+        A release of kind mean-operator, label-responses or votes.
+    """
+
+    release: Release
+
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
+        """Return the operator of the release.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d) or WeightedRows
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows have another number or width than those of the release.
+        ParameterError
+            If the release holds no operator, labels or votes.
+        """
+        release = self.release
+        width = len(release.pipeline.outputs)
+        if (release.rows, width) != rows.shape:
+            raise ForeignRowsError(
+                f"The release belongs to {release.rows} rows of {width} coordinates, but there are"
+                f" {len(rows)} rows of {rows.shape[1]}. Map the owner's rows with the release's"
+                " pipeline."
+            )
+        if {*release.arrays} == {"answers", "channel"}:  # labels, each randomised
+            answers, codes = release.arrays["answers"], range(len(release.classes))
+            corrected = FlippedLabels(answers, codes, release.arrays["channel"]).estimate(rows)
+            return replace(corrected, classes=release.classes)
+        if "votes" in release.arrays:
+            votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
+            return votes.estimate(rows)
+        operator = release.array("mean_operator", "mean operator")
+        note = "The covariance is that of the mechanism's noise."
+        return OperatorEstimate(operator, release.noise, release.classes, note)
+
+
+_FOLDS = 5
+_FEWEST = 2 * _FOLDS  # labelled rows
+_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # times the mean eigenvalue of the labelled rows' gram
+
+
+@dataclass(frozen=True, eq=False)
+class PositiveUnlabelled(Supervision):
+    """Computes mu from positive rows, unlabelled rows and the proportion of positives.
+
+    mu = 2 pi E[x | +] - E[x], with pi = ``prior``. Assumes two classes, a prior that is right for
+    these rows, and positives that are a random sample of all positive ones.
+
+    Parameters
+    ----------
+    positives : array of shape (m,) or (n, d)
+        A mask over the rows, true for rows that are known to be positive; or other mapped rows,
+        all of them positive.
+    prior : float
+        The proportion of the second class among the rows.
+    classes : sequence
+        The two classes; the second is the positive one.
+    """
+
+    positives: Any
+    prior: float
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator; its error comes from the sampling of the positives.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the positives do not fit the rows, or the prior does not fit them.
+        """
+        classes = check_classes(self.classes)
+        if len(classes) != 2:
+            raise ParameterError("PositiveUnlabelled works for two classes only. List two classes.")
+        if not 0 < self.prior < 1:
+            raise ParameterError(
+                "prior, the proportion of the second class, must lie between 0 and 1. It is"
+                f" {self.prior!r}."
+            )
+        positive_rows, among = _positive_rows(self.positives, rows)
+        expected = self.prior * len(rows)
+        if among and len(positive_rows) > expected + 0.5:
+            raise ParameterError(
+                f"{len(positive_rows)} rows are marked positive, but the prior allows"
+                f" {expected:.0f}. Raise the prior."
+            )
+        # mu = pi E[x|+] - (1 - pi) E[x|-], and E[x] = pi E[x|+] + (1 - pi) E[x|-]
+        centre = positive_rows.mean(axis=0)
+        operator = 2 * self.prior * centre - rows.mean(axis=0)
+        # a sample of the rows' own positives errs less (finite population), one from elsewhere more
+        share = 1 / len(positive_rows) + (-1 if among else 1) / expected
+        scatter = gram(positive_rows - centre) / (len(positive_rows) - 1)
+        noise = noise_of_gram(scatter, 4 * self.prior**2 * share)
+        note = (
+            "The covariance is 4 pi^2 Cov(x | +) (1/n + s/(pi m)) from the sample covariance of n"
+            " positives, s = -1 if they are among the rows and +1 if not; an error of the prior is"
+            " not in it."
+        )
+        return OperatorEstimate(operator, noise, classes, note)
+
+
+def _positive_rows(positives: Any, rows: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the rows known to be positive, and whether they are among ``rows``."""
+    array = np.asarray(positives)
+    among = array.dtype == bool and array.shape == (len(rows),)
+    outside = array.ndim == 2 and array.shape[1] == rows.shape[1] and array.dtype.kind in "fiu"
+    if not (among or outside):
+        raise ParameterError(
+            f"positives must be a mask of {len(rows)} booleans, or rows of {rows.shape[1]}"
+            " coordinates."
+        )
+    positive_rows = rows[array] if among else array.astype(np.float64)
+    if len(positive_rows) < 2 or not np.isfinite(positive_rows).all():
+        raise ParameterError("positives must hold two or more rows of finite numbers.")
+    return positive_rows, among
+
+
+@dataclass(frozen=True, eq=False)
+class SemiSupervised(Supervision):
+    """Computes the mean operator of all rows from the labels of a random sample of them.
+
+    M = S B + (1/n) sum_{labelled} x_i (e_y(i) - B^T x_i)^T,   S = (1/m) sum_{all} x_i x_i^T
+
+    (y in -1, +1 and mu for two classes): the linear prediction B^T x of the label is averaged over
+    every row, and the labelled ones correct its bias. It is the generalised regression estimator
+    (Saerndal, Swensson and Wretman 1992, chapter 6), with S as the control variate; B is fitted
+    on other folds than it corrects (cross-prediction, Zrnic and Candes 2024), which keeps it
+    unbiased for any B. B is ridge regression with the penalty of least estimated variance; B = 0,
+    the labelled rows alone, is among the choices (as in PPI++, Angelopoulos et al. 2023).
+
+    Assumes that labels are missing completely at random. Folds are drawn from a fixed seed.
+
+    Parameters
+    ----------
+    labels : array of shape (m,)
+        One label per row, None or NaN where it is missing.
+    classes : sequence
+        The classes; the second of two counts as +1.
+    """
+
+    labels: Any
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator; its error comes from the sampling of the labelled rows.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If there are too few labels, or a class without any.
+        """
+        classes = check_classes(self.classes)
+        labelled, codes = _known_labels(self.labels, classes, rows)
+        if labelled.all():
+            return PlainLabels(self.labels, classes).estimate(rows)
+        labelled_rows, n, m = rows[labelled], len(codes), len(rows)
+        targets = np.eye(len(classes))[codes]
+        if len(classes) == 2:
+            targets = targets @ [[-1.0], [1.0]]
+        slopes, residuals = _cross_fit(labelled_rows, targets)
+        operator = labelled_rows.T @ residuals / n
+        if slopes.any():
+            operator += gram(rows) @ slopes / m
+        columns = targets.shape[1]
+        # n of m rows without replacement; every column of M has its own, of which this is the mean
+        centres = labelled_rows.T @ residuals / n
+        scatter = gram(labelled_rows, (residuals**2).sum(axis=1)) - n * centres @ centres.T
+        noise = noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
+        note = (
+            "The covariance of drawing the labelled rows, (1/n - 1/m) Cov(x r), with r the"
+            " residuals of labels predicted from other folds; it holds if labels are missing"
+            " completely at random." + per_column(len(classes))
+        )
+        final = operator[:, 0] if columns == 1 else operator
+        return OperatorEstimate(final, noise, classes, note)
+
+
+def _known_labels(
+    labels: Any, classes: tuple[Any, ...], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows have a label, and the codes of those."""
+    try:
+        column = pa.array(labels, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise TableError(
+            "labels must be of one type. Use None or NaN where a label is missing."
+        ) from None
+    if len(column) != len(rows):
+        raise ParameterError(
+            f"There are {len(column)} labels for {len(rows)} rows. Pass one for each row, None"
+            " where it is missing."
+        )
+    labelled = np.asarray(column.is_valid())
+    if labelled.sum() < _FEWEST:
+        raise ParameterError(f"Only {labelled.sum()} rows have a label. Label at least {_FEWEST}.")
+    codes = label_codes(column.drop_null(), classes)
+    missing = len(classes) - len(np.unique(codes))
+    if missing:
+        raise ParameterError(
+            f"{missing} of the classes have no labelled row. Label rows of each class."
+        )
+    return labelled, codes
+
+
+def _cross_fit(labelled_rows: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean slopes (d, c) and out-of-fold residuals (n, c) of the best ridge, or of 0."""
+    n, d = labelled_rows.shape
+    fold = np.random.default_rng(0).permutation(n) % _FOLDS
+    second, first = gram(labelled_rows), labelled_rows.T @ targets
+    unit = np.trace(second) / d or 1.0
+    slopes = np.zeros((len(_RIDGES), d, targets.shape[1]))
+    residuals = np.repeat(targets[None], len(_RIDGES) + 1, axis=0)  # the last: no prediction
+    for k in range(_FOLDS):
+        held_out, y = labelled_rows[fold == k], targets[fold == k]
+        values, vectors = np.linalg.eigh(second - gram(held_out))
+        projected_moments = vectors.T @ (first - held_out.T @ y)
+        for i, ridge in enumerate(_RIDGES):
+            slope = vectors @ (
+                projected_moments / (np.maximum(values, 0.0) + ridge * unit)[:, None]
+            )
+            residuals[i, fold == k] -= held_out @ slope
+            slopes[i] += len(held_out) / n * slope
+    noise = (residuals**2).sum(axis=2) @ (labelled_rows**2).sum(axis=1)
+    best = int(noise.argmin())
+    return (slopes[best] if best < len(_RIDGES) else np.zeros_like(first)), residuals[best]
+
+
+@dataclass(frozen=True, eq=False)
+class BagMoments:
+    """Holds n bags: each row's bag, and per bag its size, mean row and class shares.
+
+    ``codes`` (m,), ``sizes`` (n,), ``means`` (n, d), ``shares`` (n, K), ``squares`` (n,) the mean
+    squared 2-norm of the rows.
+    """
+
+    codes: np.ndarray
+    sizes: np.ndarray
+    means: np.ndarray
+    shares: np.ndarray
+    squares: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of all rows in each bag."""
+        return self.sizes / self.sizes.sum()
+
+    @property
+    def prior(self) -> np.ndarray:
+        """The share of each class among all rows."""
+        return self.weights @ self.shares
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The trace of each bag's covariance."""
+        return np.maximum(self.squares - (self.means**2).sum(axis=1), 0.0)
+
+
+def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagMoments:
+    """Return the bags of these rows, or say what does not fit."""
+    shares = _shares(proportions, classes)
+    codes = np.asarray(bags)
+    if codes.shape != (len(rows),) or codes.dtype.kind not in "iu":
+        raise ParameterError(
+            f"bags must hold one whole number, that of its bag, for each of the {len(rows)} rows."
+        )
+    count = len(shares)
+    if codes.min() < 0 or codes.max() >= count:
+        raise ParameterError(
+            f"bags must hold numbers from 0 to {count - 1}, one for each row of proportions. Some"
+            " rows have another number."
+        )
+    sizes = np.bincount(codes, minlength=count).astype(np.float64)
+    if not sizes.all():
+        raise ParameterError(
+            f"{np.count_nonzero(sizes == 0)} of {count} bags have no rows. Leave them out."
+        )
+    means = group_sums(rows, codes, count) / sizes[:, None]
+    squares = np.bincount(codes, weights=(rows**2).sum(axis=1)) / sizes
+    return BagMoments(codes, sizes, means, shares, squares)
+
+
+def _shares(proportions: Any, classes: int) -> np.ndarray:
+    """Return class shares (n, K)."""
+    try:
+        matrix = np.asarray(proportions, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.ndim == 1 and classes == 2 and len(matrix):
+        matrix = np.column_stack([1 - matrix, matrix])
+    if matrix.ndim != 2 or matrix.shape[1] != classes:
+        short_form = ", or one number per bag for the second class" if classes == 2 else ""
+        raise ParameterError(f"proportions must have {classes} columns, one per class{short_form}.")
+    inside = ((matrix >= 0) & (matrix <= 1)).all()
+    if not (inside and np.allclose(matrix.sum(axis=1), 1, atol=1e-6)):
+        raise ParameterError(
+            "proportions must be between 0 and 1, and those of each bag must sum to one."
+        )
+    return matrix
+
+
+def check_identified(bags: BagMoments) -> None:
+    """Raise unless the proportions tell all classes apart (Quadrianto et al. 2009)."""
+    count, classes = bags.shares.shape
+    if count < classes:
+        raise ParameterError(
+            f"{count} bags cannot tell {classes} classes apart. Use at least {classes} bags."
+        )
+    condition = float(np.linalg.cond(np.sqrt(bags.weights)[:, None] * bags.shares))
+    if not condition <= CONDITION_LIMIT:
+        raise ParameterError(
+            f"The proportions of the bags are too much alike: their matrix has condition number"
+            f" {condition:.2g}, above {CONDITION_LIMIT:.0e}. Form bags that differ more."
+        )
+
+
+_SIMILARITIES = ("gaussian", "normalised-cut", "none")
+_RIDGE = 1e-9  # makes classes definite in a part of the graph whose bags are all alike
+
+Mapped = tuple[np.ndarray, Covariance, str]
+
+
+@dataclass(frozen=True)
+class MeanMap:
+    """Computes class means by least squares from bag means (Quadrianto et al. 2009).
+
+    w = (Pi^T D Pi)^-1 Pi^T D B,   M_k = p_k w_k
+
+    with B the bag means, Pi the proportions, p the class shares of all rows, and D the bag sizes
+    (theirs is the identity; the variance of a bag's mean is one over its size).
+    Assumes homogeneity, E[x | y, bag] = E[x | y] (E[x | bag] in Patrini et al. 2016, section 3, is
+    a misprint), and proportions that tell the classes apart.
+    """
+
+    def weights(self, bags: BagMoments) -> np.ndarray:
+        """Return G (n, K) with M = B^T G."""
+        check_identified(bags)
+        root = np.sqrt(bags.weights)
+        inverse = np.linalg.pinv(root[:, None] * bags.shares)  # Algorithm 1, weighted
+        return (bags.prior[:, None] * inverse * root).T
+
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator, its covariance and what that covers."""
+        weights = self.weights(bags)
+        within = _within_classes(_within_bags(rows, bags), bags, weights / bags.prior)
+        note = (
+            "The covariance of the rows about their class means, carried through the bag means;"
+            " one within-class covariance for all classes and homogeneous bags, E[x|y,bag] ="
+            " E[x|y], are assumed: a bias from bags that are not is not in it."
+        )
+        return _linear(bags, weights, within, note)
+
+
+@dataclass(frozen=True)
+class LaplacianMeanMap:
+    """Computes class means per bag that vary smoothly along a graph of bags (Patrini et al. 2014).
+
+    minimise  sum_j w_j ||b_j - pi_j b+_j - (1 - pi_j) b-_j||^2
+              + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
+    mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
+
+    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
+    class means.
+
+    Parameters
+    ----------
+    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
+        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
+    scale : float or None, default=None
+        The scale of the gaussian similarity; None for the median distance of bag means.
+    weight : float, default=1.0
+        How much class means of similar bags must agree. As it grows, class means become equal in
+        all bags: the mean map.
+    """
+
+    similarity: str = "gaussian"
+    scale: float | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.similarity not in _SIMILARITIES:
+            raise ParameterError(f"similarity must be one of {', '.join(_SIMILARITIES)}.")
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise ParameterError(f"weight must be a positive number. It is {self.weight!r}.")
+        if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
+            raise ParameterError(f"scale must be a positive number, or None. It is {self.scale!r}.")
+
+    def weights(self, bags: BagMoments) -> np.ndarray:
+        """Return G (n, 2) with M = B^T G."""
+        if bags.shares.shape[1] != 2:
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
+        check_identified(bags)
+        near = similarity_of(bags, self.similarity, self.scale)
+        laplacian = np.diag(near.sum(axis=1)) - near
+        count = len(bags.sizes)
+        smooth = np.kron(np.eye(2), self.weight * laplacian) + _RIDGE * np.eye(2 * count)
+        both = np.vstack([np.diag(share) for share in bags.shares.T])  # Pi (2n, n)
+        weighted = both * (count * bags.weights)
+        solved = np.linalg.solve(
+            weighted @ both.T + smooth, weighted
+        )  # Algorithm 1; epsilon = _RIDGE
+        parts = solved.reshape(2, count, count)  # class, bag of the class mean, bag of the row mean
+        return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
+
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator, its covariance and what that covers."""
+        note = (
+            "The covariance of the rows about their bag's mean (at least that about class means),"
+            " carried through the smoothed class means; the smoothing's bias is not in it."
+        )
+        return _linear(bags, self.weights(bags), _within_bags(rows, bags), note)
+
+
+def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.ndarray:
+    """Return v (n, n) with a diagonal of zeros (Patrini et al. 2014, section 3)."""
+    count = len(bags.sizes)
+    if similarity == "none" or count < 2:
+        return np.zeros((count, count))
+    if similarity == "gaussian":
+        apart = pdist(bags.means)
+        near = np.exp(-apart / (scale or float(np.median(apart)) or 1.0))
+        return squareform(near)
+    # ASSOC(j, j') sums ||x - x'||^2 over pairs of rows, which needs means and traces only; the
+    # authors' code sums the distances themselves, quadratic in the rows.
+    spread = bags.spread
+    apart = spread[:, None] + spread + squareform(pdist(bags.means, "sqeuclidean"))
+    across = np.outer(bags.sizes, bags.sizes) * apart
+    own = np.diag(across)[:, None]
+    own_shares = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
+    near = own_shares + own_shares.T
+    np.fill_diagonal(near, 0.0)
+    return near
+
+
+def _linear(bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str) -> Mapped:
+    """Return B^T G as an operator, with the noise that rows of covariance ``within`` give it.
+
+    The error of sum_j g_j b_j is sum_i e_i (g_j(i)/n_j(i) - t_y(i)/m), with e_i row i's deviation
+    from its class mean and t_y what a row of class y weighs in the true operator.
+    """
+    operator = as_operator(bags.means.T @ weights)
+    target = np.eye(weights.shape[1])
+    if weights.shape[1] == 2:
+        weights, target = weights[:, 1:] - weights[:, :1], target[:, 1:] - target[:, :1]
+    per_row = (weights / bags.sizes[:, None])[:, None] - target / bags.sizes.sum()  # (n, K, c)
+    rows = bags.sizes[:, None] * bags.shares
+    variance = float(np.einsum("jk,jkc->c", rows, per_row**2).mean())
+    classes = len(target)
+    return operator, noise_of_gram(within, variance), note + per_column(classes)
+
+
+def _within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
+    """Return the pooled covariance of rows about their bag's mean."""
+    free = max(len(rows) - len(bags.sizes), 1)
+    return (gram(rows) - gram(bags.means, bags.sizes)) / free
+
+
+def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> np.ndarray:
+    """Return the part of ``pooled`` that is not due to classes mixed in one bag.
+
+    The part due to them is sum_j p_j (sum_k pi_jk w_k w_k^T - b_j b_j^T) with b_j = sum pi_jk w_k;
+    the noise of the solved means w adds a share of the within part to it, so that part is shrunk
+    until the traces agree.
+    """
+    shares, sizes = bags.shares, bags.weights
+    mixed = np.diag(sizes @ shares) - shares.T @ (sizes[:, None] * shares)  # (K, K)
+    means = solve.T @ bags.means
+    between = means.T @ mixed @ means
+    added = float(np.trace(mixed @ (solve.T / bags.sizes) @ solve))
+    # traces: E[between] = true + added within, E[pooled] = true + within; solved for the true one
+    pooled_trace, part = np.trace(pooled), max(np.trace(between), 1e-300)
+    shrunk = (
+        np.clip((part - added * pooled_trace) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
+    )
+    return pooled - shrunk * between
+
+
+_TOL = 1e-5  # of each inner fit's gradient
+_MAX_ITER = 1000
+_FALL = 1e-6  # the least fall of the risk that is worth another round
+
+
+@dataclass(frozen=True)
+class AlternatingMeanMap:
+    """Computes mu of labels that fit every bag's proportion and a model fitted to them.
+
+    theta_t+1 = argmin_theta F(theta, sigma_t),   sigma_t = argmin (argmax) F(theta_t, sigma)
+
+    over labels sigma with round(n_j pi_j) positives in bag j, F the logistic risk with penalty
+    (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). mu is that of the labels with the
+    smallest F. Two classes. There is no covariance.
+
+    Parameters
+    ----------
+    labelling : {"min", "max"}, default="min"
+        "min" gives a bag's best rows the positive label, so that F never rises; "max" its worst.
+    lam : float, default=1e-2
+        Weight of the penalty. The learner should use the same one.
+    start : MeanMap or LaplacianMeanMap
+        The method whose mean operator the first model is fitted to.
+    max_rounds : int, default=30
+        The largest number of rounds.
+    """
+
+    labelling: str = "min"
+    lam: float = 1e-2
+    start: MeanMap | LaplacianMeanMap = field(default_factory=LaplacianMeanMap)
+    max_rounds: int = 30
+
+    def __post_init__(self) -> None:
+        if self.labelling not in ("min", "max"):
+            raise ParameterError(f"labelling must be min or max. It is {self.labelling!r}.")
+        if not (np.isfinite(self.lam) and self.lam > 0):
+            raise ParameterError(f"lam must be a positive number. It is {self.lam!r}.")
+        if self.max_rounds < 1:
+            raise ParameterError(f"max_rounds must be at least 1. It is {self.max_rounds!r}.")
+
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator of the best labels; how sure it is, nobody knows."""
+        if bags.shares.shape[1] != 2:
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
+        weights = self.start.weights(bags)
+        first = bags.means.T @ (weights[:, 1] - weights[:, 0])
+        alternation = alternate(rows, bags, first, self)
+        note = (
+            f"The labels after {len(alternation.risks)} rounds are a guess that fits the"
+            " proportions. Their error is not known, so there is no covariance."
+        )
+        return alternation.operator, Covariance("none"), note
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """The best labels' operator and the risk after each round."""
+
+    operator: np.ndarray
+    risks: tuple[float, ...]
+
+
+def alternate(
+    rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
+) -> Alternation:
+    """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
+    theta, _ = _fit_model(rows, operator, options.lam, None)
+    risks: list[float] = []
+    best, last = operator, None
+    for _ in range(options.max_rounds):
+        signs = consistent_labels(rows @ theta, bags, worst=options.labelling == "max")  # step 2.1
+        if last is not None and np.array_equal(signs, last):
+            break
+        last, operator = signs, rows.T @ signs / len(rows)
+        theta, risk = _fit_model(rows, operator, options.lam, theta)  # step 2.2
+        fall = min(risks, default=np.inf) - risk
+        risks.append(risk)
+        if fall > 0:
+            best = operator  # step 3: the smallest risk of all rounds
+        if abs(fall) <= _FALL or (fall < 0 and options.labelling == "min"):
+            break
+    return Alternation(best, tuple(risks))
+
+
+def _fit_model(
+    rows: np.ndarray, operator: np.ndarray, lam: float, start: np.ndarray | None
+) -> tuple[np.ndarray, float]:
+    """Return the model of this operator and its regularised risk."""
+    problem = FactoredProblem(rows, operator, LOSSES["logistic"])
+    theta = problem.solve(lam, tol=_TOL, max_iter=_MAX_ITER, start=start).parameters
+    half = rows @ theta / 2
+    risk = np.logaddexp(half, -half).mean() - operator @ theta / 2 + lam / 2 * theta @ theta
+    return theta, float(risk)
+
+
+def consistent_labels(scores: np.ndarray, bags: BagMoments, *, worst: bool) -> np.ndarray:
+    """Return labels with round(n_j pi_j) positives in bag j: its highest scores, or its lowest."""
+    positives = np.rint(bags.sizes * bags.shares[:, 1])
+    order = np.lexsort((scores if worst else -scores, bags.codes))
+    firsts = np.concatenate([[0], np.cumsum(bags.sizes)[:-1]])
+    ranks = np.empty(len(scores))
+    ranks[order] = np.arange(len(scores)) - firsts[bags.codes[order]]
+    return np.where(ranks < positives[bags.codes], 1.0, -1.0)
+
+
+Method = MeanMap | LaplacianMeanMap | AlternatingMeanMap
+
+METHODS: Mapping[str, Method] = {
+    "mean-map": MeanMap(),
+    "laplacian": LaplacianMeanMap(),
+    "alternating-min": AlternatingMeanMap("min"),
+    "alternating-max": AlternatingMeanMap("max"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class KnownProportions(Supervision):
+    """Computes the mean operator from the proportion of each class in disjoint bags of rows.
+
+    All methods assume that the proportions are exact; what else they assume stands there.
+
+    Parameters
+    ----------
+    bags : array of shape (m,)
+        The number of each row's bag, from 0.
+    proportions : array of shape (n, K) or (n,)
+        The class proportions of the bags, in the order of ``classes``; for two classes also the
+        proportions of the second only.
+    classes : sequence
+        The K classes.
+    method : str or object, default="mean-map"
+        "mean-map", "laplacian", "alternating-min" or "alternating-max"; or one of `MeanMap`,
+        `LaplacianMeanMap` and `AlternatingMeanMap` with its options.
+    """
+
+    bags: Any
+    proportions: Any
+    classes: Any
+    method: str | Method = "mean-map"
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator that the method estimates.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the bags or proportions do not fit the rows.
+        """
+        classes = check_classes(self.classes)
+        method = METHODS.get(self.method) if isinstance(self.method, str) else self.method
+        if not isinstance(method, Method):
+            raise ParameterError(
+                f"method must be one of {', '.join(METHODS)}, or an object such as MeanMap()."
+            )
+        bags = bags_of(rows, self.bags, self.proportions, len(classes))
+        operator, noise, note = method.estimate(rows, bags)
+        return OperatorEstimate(operator, noise, classes, note)

@@ -1,1 +1,0 @@
-"""Which release an owner should make: compared by public information alone."""

@@ -1,0 +1,1384 @@
+"""The two forms of a mean operator, and how far one label moves it: one rule for all who release.
+
+For two classes it is mu = (1/m) sum_i y_i x_i with y = -1 or +1, one column; for K > 2 it is
+M = (1/m) sum_i x_i e_(y_i)^T, a column per class. Another label moves m mu by 2 x_i, and m M by x_i
+in two columns.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from suffice.engines.engine import fold
+from suffice.engines.sums import MappedSums, label_weights, lattice_step
+from suffice.errors import ParameterError
+from suffice.kernels import maps
+from suffice.notes import note
+from suffice.options import REQUIRED, data_option, option, privacy_option
+from suffice.owner.labelled import (
+    Contents,
+    LabelledPass,
+    LabelProcedure,
+    Preprocessing,
+    PublicRows,
+    PublicTable,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, make_release
+from suffice.owner.plans import Plan, PlanCurves, planned_epsilons
+from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
+from suffice.privacy.calibrate import check_promise
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.noise import (
+    LARGEST_SUM,
+    NOISES,
+    Noise,
+    Sensitivity,
+    calibrated_noise,
+    needs_delta,
+)
+from suffice.privacy.response import Response
+from suffice.release.release import Covariance, Release
+from suffice.tables.labels import Classes, check_classes
+
+__all__ = [
+    "EQUAL",
+    "GROUPS",
+    "MECHANISMS",
+    "MOST_SHAPED",
+    "MOST_STATES",
+    "SIGNALS",
+    "Candidate",
+    "Candidates",
+    "ExactLabels",
+    "ExactSums",
+    "Forecast",
+    "MeanOperator",
+    "NoisySums",
+    "OperatorMechanism",
+    "OperatorPlan",
+    "PublicMoments",
+    "RandomisedLabels",
+    "Shape",
+    "ShrunkSignal",
+    "Utility",
+    "accuracy_at",
+    "check_balance",
+    "choose",
+    "gradient_change",
+    "label_change",
+    "mechanisms_at",
+    "operator_columns",
+    "operator_procedure",
+    "paired_transform",
+    "plan_mean_operator",
+    "plan_operator",
+    "whitening",
+]
+
+
+_ROOT = math.sqrt(2.0) * (1 + 1e-15)  # never below the square root
+
+
+def operator_columns(classes: int) -> int:
+    """Return how many columns the operator of so many classes has."""
+    return 1 if classes == 2 else classes
+
+
+def label_change(classes: int) -> float:
+    """Return how far one label moves the sum, at most: in lengths (2-norms) of its row."""
+    return 2.0 if classes == 2 else _ROOT
+
+
+def gradient_change(classes: int) -> float:
+    """Return the same of the loss's gradient, which weighs mu by 1/2 (logistic) and M by 1."""
+    return 1.0 if classes == 2 else _ROOT
+
+
+MOST_SHAPED = 1500  # coordinates: beyond, a matrix of all pairs is no small file any more
+_BITS = 20  # of the largest entry of the integer matrix
+
+
+def whitening(values: np.ndarray, vectors: np.ndarray, lam: float, curvature: float) -> np.ndarray:
+    """Return T = (lam I + curvature S)^(-1/2), S given by its eigenvalues and eigenvectors.
+
+    Of all T that share the eigenvectors of S it has the least margin noise at this ``lam`` for a
+    fixed mean ||T x||^2: minimise (sum_j s_j g_j)(sum_j s_j / (h_j^2 g_j)) over g = T^T T, with
+    h = lam + curvature s; by Cauchy and Schwarz g = 1/h.
+    """
+    return np.asarray((vectors / np.sqrt(lam + curvature * values)) @ vectors.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Computes u = rint(A s / 2^bits) of exact integer sums s, A an invertible integer matrix.
+
+    Noise of covariance v I on u is noise of covariance v B B^T on s, B = 2^bits A^-1. A is public.
+    All of it is integer arithmetic, so that the reach below bounds what one row can move
+    (privacy/proofs/shaping.md).
+    """
+
+    matrix: np.ndarray
+    bits: int = _BITS
+
+    @classmethod
+    def of(cls, transform: np.ndarray) -> "Shape":
+        """Return the shape of noise that is even in the coordinates ``transform`` x."""
+        scaled = np.rint(transform / np.abs(transform).max() * 2.0**_BITS)
+        return cls(scaled.astype(np.int64))
+
+    def apply(self, sums: np.ndarray) -> np.ndarray:
+        """Return rint(A s / 2^bits) for each row s of ``sums``, in exact integers, as int64."""
+        exact = sums.astype(object) @ self.matrix.T.astype(object)  # beyond 64 bits on the way
+        half = 1 << (self.bits - 1)
+        return np.asarray((exact + half) >> self.bits).astype(np.int64)
+
+    def norms(self, codes: np.ndarray) -> tuple[float, float]:
+        """Return bounds on the largest 1-norm and 2-norm of A x / 2^bits over rows x.
+
+        ``codes`` (width, rows) may be off by one step in each coordinate, and floats round: both
+        are added. The bounds do not depend on how rows are cut into batches.
+        """
+        shaped = np.empty_like(codes)
+        maps.linear(self.matrix.astype(np.float64), codes, shaped)
+        width = len(self.matrix)
+        more = 1 + (width + 4) ** 2 * 2.0**-52  # than any sum of width^2 floats can lose
+        size = float(np.linalg.norm(self.matrix)) * more
+        row = float(maps.row_norms(codes).max())
+        slack = size * (math.sqrt(width) + (width + 4) * 2.0**-52 * row) * more
+        l1 = (float(maps.row_sums(shaped).max()) + math.sqrt(width) * slack) * more
+        l2 = (float(maps.row_norms(shaped).max()) + slack) * more
+        return l1 / 2**self.bits, l2 / 2**self.bits
+
+    def back(self) -> np.ndarray:
+        """Return B = 2^bits A^-1, which takes noisy u to the coordinates of s."""
+        return np.linalg.inv(self.matrix / 2.0**self.bits)
+
+    def covariance(self, variance: float) -> Covariance:
+        """Return the covariance of noise on s that has the covariance ``variance`` I on u."""
+        back = self.back()
+        if np.array_equal(self.matrix, np.diag(self.matrix.diagonal())):
+            return Covariance("diagonal", variance, np.ascontiguousarray(back.diagonal() ** 2))
+        return Covariance("factor", variance, np.ascontiguousarray(back))
+
+
+_SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
+
+
+class ExactSums(LabelledPass):
+    """The exact sums of rows under their labels, and how far one label can move them."""
+
+    def __init__(
+        self,
+        public: PublicRows,
+        classes: Classes,
+        shape: Shape | None,
+        *,
+        identified: bool = True,
+    ) -> None:
+        super().__init__(public, classes, identified=identified)
+        self._columns = operator_columns(len(classes))
+        self._sums = MappedSums(public.pipeline, self._columns)
+        self.shape = shape
+        self._shaped = np.zeros(2)
+        self.step = self._sums.step
+
+    def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
+        self._sums.update((columns, label_weights(codes, len(self.classes))))
+        if self.shape is None:
+            return
+        for first in range(0, columns.shape[1], _SHAPED_ROWS):
+            rows = self.pipeline.finished(columns[:, first : first + _SHAPED_ROWS])
+            norms = self.shape.norms(np.rint(rows.T / self.step))
+            self._shaped = np.maximum(self._shaped, norms)
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen."""
+        super().merge(other)
+        self._sums.merge(other._sums)
+        self._shaped = np.maximum(self._shaped, other._shaped)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one label moves the integers that noise is added to, from public rows alone."""
+        width = len(self.pipeline.outputs)
+        reach, dimension = self._sums.reach, width * self._columns
+        # A changed label moves mu by 2x/m, or two columns of M by x/m each (docs/errata.md).
+        factor = label_change(len(self.classes))
+        l1, l2 = float(reach.l1), reach.l2
+        extra = 0.0
+        if self.shape is not None:
+            (l1, l2), extra = self._shaped.tolist(), 1.0  # rounding: one step per coordinate
+        if self.count * max(l2, reach.l2, 1.0) >= LARGEST_SUM:  # what is summed, and shaped
+            raise ParameterError("There are too many rows for exact sums. Release them in parts.")
+        return Sensitivity(
+            math.ceil(2 * l1 + extra * dimension),
+            factor * l2 + extra * math.sqrt(dimension),
+            dimension,
+        )
+
+    @property
+    def unit(self) -> float:
+        """What one rounding step is worth in the mean."""
+        return self.step / self.count
+
+    def result(self) -> np.ndarray:
+        """Return the exact sums that noise is added to, shaped where there is a shape: private."""
+        exact = self._sums.result()
+        return exact if self.shape is None else self.shape.apply(exact)
+
+    def noisy(self, noise: Noise) -> np.ndarray:
+        """Return the statistic per row with noise: (width,) or (width, classes)."""
+        noisy = noise.add(self.result())
+        sums = noisy if self.shape is None else noisy @ self.shape.back().T
+        return np.ascontiguousarray(_squeezed(sums) * self.unit)
+
+
+def _squeezed(sums: np.ndarray) -> np.ndarray:
+    """Return (width,) for one row of sums, else their transpose."""
+    return sums[0] if len(sums) == 1 else sums.T
+
+
+class ExactLabels(LabelledPass):
+    """The labels in the order of their rows, for randomised response.
+
+    A label of no class is unknown: its answer comes from a class that is drawn first.
+    """
+
+    ordered = True
+
+    def __init__(self, public: PublicRows, classes: Classes, *, identified: bool = True) -> None:
+        super().__init__(public, classes, identified=identified)
+        self._codes: list[np.ndarray] = []
+        self._unknown: list[np.ndarray] = []
+
+    def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
+        if not np.isfinite(columns).all():
+            self.pipeline.explain_holes(columns)
+        self._codes.append(np.maximum(codes, 0).astype(np.uint8))
+        self._unknown.append(codes < 0)
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        super().merge(other)
+        self._codes += other._codes
+        self._unknown += other._unknown
+
+    def result(self) -> np.ndarray:
+        """Return the codes of all labels, 0 for one of no class: private."""
+        return np.concatenate(self._codes)
+
+    def randomised(self, response: Response) -> np.ndarray:
+        """Return one randomised answer per row."""
+        unknown = np.concatenate(self._unknown)
+        return response.randomise(response.with_drawn(self.result(), unknown))
+
+
+EQUAL = 0.5  # the balance of two equally large classes
+# The part of the labels' variance that a linear model explains: hard, usual and easy problems.
+SIGNALS: Mapping[str, float] = {"hard": 0.05, "usual": 0.2, "easy": 0.7}
+_NOTHING = 1e-150  # rows so small have no size, and their scores no correlation with anything
+_LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Predicted effect of noise on a classifier.
+
+    Parameters
+    ----------
+    correlation : float
+        The largest correlation of scores and labels for the usual signal: what mechanisms are
+        compared by.
+    accuracy : tuple of float
+        Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
+    margin_noise : float
+        Variance that the noise adds to scores, at the penalty that is best without any noise. It
+        is one penalty for all, so that more noise is more; a learner penalises more, and has less.
+    lam : float
+        The penalty at which ``correlation`` is reached.
+    """
+
+    correlation: float
+    accuracy: tuple[float, ...]
+    margin_noise: float
+    lam: float
+
+    @property
+    def score_noise(self) -> float:
+        """Standard deviation that the noise adds to scores: the root of ``margin_noise``."""
+        return math.sqrt(self.margin_noise)
+
+
+def check_balance(balance: float | None, classes: int) -> float:
+    """Return the expected proportion of the positive class; None stands for equal classes."""
+    if balance is None:
+        return EQUAL
+    if classes != 2:
+        raise ParameterError(
+            f"A class balance can be declared for two classes only; there are {classes}. Remove"
+            " --balance."
+        )
+    if not (isinstance(balance, int | float) and 0 < balance < 1):
+        raise ParameterError(
+            f"The class balance must lie strictly between 0 and 1, for example 0.12; got"
+            f" {balance!r}."
+        )
+    return float(balance)
+
+
+def accuracy_at(correlation: float, balance: float = EQUAL) -> float:
+    """Return the accuracy of the best threshold on scores of this correlation with the labels.
+
+    Examples
+    --------
+    >>> round(accuracy_at(0.0, balance=0.12), 6)  # always the larger class
+    0.88
+    >>> round(accuracy_at(0.5), 3)
+    0.718
+    """
+    ratio = correlation / math.sqrt(max(1 - correlation**2, 1e-12))
+    if balance == EQUAL:
+        return _normal(ratio)
+    half = ratio / math.sqrt(balance * (1 - balance)) / 2  # d / 2
+    shift = math.log(balance / (1 - balance)) / max(2 * half, _NOTHING)  # L / d
+    return balance * _normal(half + shift) + (1 - balance) * _normal(half - shift)
+
+
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+@dataclass(frozen=True, eq=False)
+class PublicMoments:
+    """The second moments S of public rows, and what is declared about their labels.
+
+    Parameters
+    ----------
+    values, vectors : array
+        Eigenvalues and eigenvectors of S.
+    count : int
+        Number of rows.
+    classes : int
+        Number of classes.
+    balance : float
+        Expected proportion of the positive of two classes; declared, never read from labels.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    count: int
+    classes: int
+    balance: float = EQUAL
+
+    @classmethod
+    def of(cls, rows: np.ndarray, count: int, classes: int) -> "PublicMoments":
+        """Return the moments of a sample ``rows`` of ``count`` public rows."""
+        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+        return cls(np.maximum(values, 0.0), vectors, count, classes)
+
+    @property
+    def curvature(self) -> float:
+        """f''(0): 1/4 for the logistic loss, 1/K for softmax."""
+        return 1 / 4 if self.classes == 2 else 1 / self.classes
+
+    def utility(self, variances: np.ndarray) -> Utility:
+        """Return the prediction for noise of these variances along the eigenvectors of S."""
+        label_variance = 4 * self.balance * (1 - self.balance)
+        rho = {
+            name: self._correlations(variances / label_variance, r2) for name, r2 in SIGNALS.items()
+        }
+        best = [float(values.max()) for values in rho.values()]
+        accuracy = tuple(accuracy_at(correlation, self.balance) for correlation in best)
+        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
+        weight = 0.5 if self.classes == 2 else 1.0  # a/2
+        margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])
+        lam = float(_LAMS[np.argmax(rho["usual"])])
+        return Utility(float(rho["usual"].max()), accuracy, margin, lam)
+
+    def _noise(self, variances: np.ndarray) -> np.ndarray:
+        """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
+        columns = 1.0 if self.classes == 2 else 2.0
+        return np.asarray(columns * (self._inverse**2 * variances * self.values).sum(axis=1))
+
+    def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
+        """Return rho for each lam."""
+        s, inverse = self.values, self._inverse
+        pair = 1.0 if self.classes == 2 else 2 / self.classes  # the rows of the two compared
+        sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
+        k = r2 / max(float(s.sum()), _NOTHING) * pair**2
+        signal = k * (inverse**2 * s**3).sum(axis=1)
+        spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
+        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
+
+    @property
+    def _inverse(self) -> np.ndarray:
+        """H^-1 along the eigenvectors of S, a row for each lam."""
+        return 1 / (_LAMS[:, None] + self.curvature * self.values)
+
+
+_EXPONENTS = (0.0, 0.5, 1.0)  # as in `suffice.learner.operator.denoising`
+_FLAT = 1e-9  # of the largest variance: no row varies in such a direction
+_NARROW = 0.03  # of the first component's range: a narrower one is scaled as if it had that
+_UNUSED = 0.02  # of the pair's part: what all components without a weight have together
+_WEIGHTS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5)  # of all weighted components together, by sqrt(k)
+_TRIED = 8  # numbers of components with a weight
+
+
+@dataclass(frozen=True, eq=False)
+class ShrunkSignal:
+    """What a learner that shrinks can expect of public rows, along their principal components.
+
+    In white coordinates signal has the variance g_j, proportional to s_j^q with q one of a few, and
+    the noise n_j. A learner who knows both keeps the share k_j = g_j / (g_j + n_j) of each, and
+    scores then have the correlation sqrt(sum_j k_j g_j) with the labels.
+
+    Parameters
+    ----------
+    codes : array of shape (n, d)
+        Public rows as integers, the intercept's coordinate last.
+    moments : PublicMoments
+        Their number, the number of classes and the declared balance.
+    """
+
+    codes: np.ndarray
+    moments: PublicMoments
+
+    @property
+    def constant(self) -> float:
+        """The intercept's coordinate c."""
+        return float(np.abs(self.codes[0, -1]))
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean of the features."""
+        return np.asarray(self.codes[:, :-1].mean(axis=0))
+
+    @cached_property
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """All variances of the features, the largest first, and their principal components."""
+        features = self.codes[:, :-1] - self.mean
+        values, vectors = np.linalg.eigh(features.T @ features / len(features))
+        return np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])
+
+    @cached_property
+    def rank(self) -> int:
+        """How many components rows vary along."""
+        values = self.components[0]
+        if not len(values):
+            return 0
+        return int((values > _FLAT * max(float(values[0]), np.finfo(float).tiny)).sum())
+
+    @cached_property
+    def white_basis(self) -> np.ndarray:
+        """B (d, r) such that B^T x has the mean zero and the covariance I."""
+        values, vectors = (part[..., : self.rank] for part in self.components)
+        scaled = vectors / np.sqrt(values)
+        return np.vstack([scaled, -self.mean @ scaled / self.constant])
+
+    def captured(self, variances: np.ndarray, r2: float) -> float:
+        """Return the squared correlation of scores and labels, the mean over q.
+
+        ``variances`` are those of the mechanism's noise along the white coordinates.
+        """
+        shares, signal = self._shares(variances, r2)
+        return float((shares * signal).sum(axis=1).mean()) / self._pair**2
+
+    @property
+    def _pair(self) -> float:
+        """The part of the rows that two classes have."""
+        return 1.0 if self.moments.classes == 2 else 2 / self.moments.classes
+
+    def _noise(self, variances: np.ndarray) -> np.ndarray:
+        """Return the noise of the difference of two columns, and that of sampled labels."""
+        balance, columns = self.moments.balance, 1.0 if self.moments.classes == 2 else 2.0
+        label_variance = 4 * balance * (1 - balance)
+        return columns * variances / label_variance + self._pair / self.moments.count
+
+    def _shares(self, variances: np.ndarray, r2: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return k_j and g_j, a row for each q."""
+        values = self.components[0][: self.rank]
+        spread = (values / values[0]) ** np.array(_EXPONENTS)[:, None]
+        signal = r2 * self._pair**2 * spread / spread.sum(axis=1, keepdims=True)
+        return signal / (signal + self._noise(variances)), signal
+
+    def utility(self, variances: np.ndarray) -> Utility:
+        """Return the prediction for noise of these variances along the white coordinates."""
+        rho = {name: math.sqrt(self.captured(variances, r2)) for name, r2 in SIGNALS.items()}
+        accuracy = tuple(accuracy_at(value, self.moments.balance) for value in rho.values())
+        shares, _ = self._shares(variances, SIGNALS["usual"])
+        columns, weight = (1.0, 0.5) if self.moments.classes == 2 else (2.0, 1.0)
+        noise = columns * float((shares**2 * variances).sum(axis=1).mean())
+        return Utility(rho["usual"], accuracy, (weight / self.moments.curvature) ** 2 * noise, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranges:
+    """The principal components of rows, each scaled to [-1, 1] by its range."""
+
+    signal: ShrunkSignal
+
+    @cached_property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The middle of each component's range, and half its width."""
+        projected = self.signal.codes[:, :-1] @ self.signal.components[1]
+        low, high = projected.min(axis=0), projected.max(axis=0)
+        widths = (high - low) / 2
+        return (low + high) / 2, np.maximum(widths, _NARROW * max(float(widths[0]), 1.0))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """|z_ij| / c of each row, (n, d - 1)."""
+        middles, widths = self.ends
+        return np.abs(self.signal.codes[:, :-1] @ self.signal.components[1] - middles) / widths
+
+    def growth(self, weights: np.ndarray) -> float:
+        """Return W for the weights of all components but the first."""
+        return float(np.max(np.maximum(self.sizes[:, 0], 1.0) + self.sizes[:, 1:] @ weights))
+
+    def white_noise(self, weights: np.ndarray, budget: float) -> np.ndarray:
+        """Return the variance of the noise along each white coordinate; ``budget`` is m epsilon."""
+        unit, rank = 2 * self.growth(weights) / budget, self.signal.rank
+        (values, vectors), (middles, widths) = self.signal.components, self.ends
+        deviations = np.sqrt(values[:rank])
+        half = widths[:rank] / deviations
+        aside = (middles - self.signal.mean @ vectors)[:rank] / deviations
+        own = 4 * half**2
+        own[1:] = 2 * (half[1:] / weights[: rank - 1]) ** 2
+        return np.asarray(unit**2 * (own + 4 * aside**2))
+
+    def transform(self, weights: np.ndarray) -> np.ndarray:
+        """Return T (d, d) with rows (c + z_1) / 2, (c - z_1) / 2 and w_j z_j, on rows x."""
+        vectors, (middles, widths) = self.signal.components[1], self.ends
+        constant = self.signal.constant
+        scaled = np.vstack([constant * vectors / widths, -middles / widths]).T  # z_j = <row j, x>
+        one = np.append(np.zeros(len(vectors)), 1.0)
+        first = scaled[0]
+        pair = [(one + first) / 2, (one - first) / 2]
+        return np.vstack([*pair, weights[:, None] * scaled[1:]])
+
+
+def paired_transform(
+    signal: ShrunkSignal, epsilon: float, sure: float, most: float
+) -> np.ndarray | None:
+    """Return the matrix in whose coordinates Laplace noise of one size is best, or None.
+
+    The noise of the count has the standard deviation 4 W / (m epsilon) in units of the rows. It is
+    held to ``sure``, or to what the pair alone has where that is more. None if that is above
+    ``most``.
+    """
+    if not signal.rank:
+        return None
+    budget = signal.moments.count * epsilon
+    ranges, width = _Ranges(signal), signal.codes.shape[1] - 1
+    unused = np.full(width - 1, _UNUSED / max(width - 1, 1))
+    least = 4 * ranges.growth(unused) / budget
+    if least > most:
+        return None
+    best, largest = unused, signal.captured(ranges.white_noise(unused, budget), SIGNALS["usual"])
+    for count in _numbers(signal.rank - 1):
+        for level in _WEIGHTS:
+            weights = unused.copy()
+            weights[:count] = np.maximum(level / math.sqrt(count), unused[:count])
+            if 4 * ranges.growth(weights) / budget > max(sure, least):
+                break
+            captured = signal.captured(ranges.white_noise(weights, budget), SIGNALS["usual"])
+            if captured > largest:
+                best, largest = weights, captured
+    return ranges.transform(best)
+
+
+def _numbers(most: int) -> list[int]:
+    """Return a few numbers from one to ``most``, evenly apart on a logarithmic scale."""
+    if most < 1:
+        return []
+    return sorted({round(float(count)) for count in np.geomspace(1, most, _TRIED)})
+
+
+MECHANISMS = (*NOISES, "response")
+
+
+class OperatorMechanism(StrEnum):
+    """The mechanisms of a mean operator; the first two let public rows choose."""
+
+    AUTO = "auto"
+    SUMS = "sums"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+    KNORM = "knorm"
+    RESPONSE = "response"
+
+
+# Names for a choice that public rows make: any mechanism, or any that adds noise to sums.
+GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(NOISES)}
+MOST_STATES = 256  # classes of randomised labels: an answer is one byte
+_PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
+_MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
+_CLEARLY = 1.01  # a shape or randomised labels must be that much better than even noise
+_UNSURE = 0.1  # deviation of the difference of two class proportions: beyond, a majority is hidden
+_MOST_UNSURE = 0.2  # the same, where features are released with the count of labels
+_COUNTED = 28.0  # m times the intercept's own epsilon: the deviation is then sqrt(8) / 28 = 0.1
+_MOST_COUNTED = 0.95  # of epsilon, for the intercept
+_LEAST_COUNTED = 0.2  # of epsilon: where less would do, rows are many and features worth more
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One mechanism at one epsilon, and what public rows predict of it.
+
+    Parameters
+    ----------
+    mechanism : str
+        laplace, gaussian, knorm or response.
+    epsilon : float
+        The epsilon that it is calibrated for.
+    whitened : float or None
+        The penalty at which the noise is whitened; None for even noise.
+    deviation : float
+        Root mean square of the noise per coordinate of the mean operator.
+    utility : Utility
+        Predicted accuracy and score noise.
+    shape : Shape, optional
+        The shape of noise that is not even.
+    counted : float
+        The part of epsilon that the intercept has for itself; 0 for noise like every coordinate's.
+    intercept_variance : float
+        Variance of the noise on the last coordinate, the intercept's where there is one.
+    paired : bool
+        Whether the count of labels shares its epsilon with a direction of the features.
+    """
+
+    mechanism: str
+    epsilon: float
+    whitened: float | None
+    deviation: float
+    utility: Utility
+    shape: Shape | None = None
+    counted: float = 0.0
+    intercept_variance: float = 0.0
+    paired: bool = False
+
+
+def choose(offered: Sequence[Candidate]) -> Candidate:
+    """Return the candidate of the largest predicted correlation of scores with labels.
+
+    Even noise is preferred to randomised labels and to whitened noise unless they are clearly
+    better: its release is small, and says nothing about single rows.
+    """
+    if not offered:
+        raise ParameterError(
+            f"Mechanism response takes at most {MOST_STATES} classes. Use another mechanism."
+        )
+    even = [c for c in offered if c.whitened is None and c.mechanism in NOISES] or offered
+    best_even = max(even, key=lambda c: c.utility.correlation)
+    best = max(offered, key=lambda c: c.utility.correlation)
+    clearly_better = best.utility.correlation > _CLEARLY * best_even.utility.correlation
+    return best if clearly_better else best_even
+
+
+class Candidates:
+    """What could be released about these public rows and labels of this many classes.
+
+    ``balance`` is the proportion of the positive class for which accuracy is predicted. A release
+    chooses its mechanism for equal classes.
+
+    With a given pipeline the noise is even. Such releases are merged: noise that is shaped for one
+    owner's few rows gives up most directions, and those of other owners with them.
+    """
+
+    def __init__(self, public: PublicRows, classes: int, balance: float = EQUAL) -> None:
+        rows, count = public.sample()
+        step = lattice_step(public.pipeline.norm_bound)
+        moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
+        self._moments, self._unit = moments, step / moments.count
+        self._weight = public.pipeline.intercept
+        self._is_given = public.summary is None  # nothing was fitted on these rows
+        self._codes = codes = rows / step
+        # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
+        self._shapes: dict[float | None, tuple[float, float, np.ndarray, Shape | None]] = {}
+        self._shapes[None] = (*_norms(codes), np.ones(rows.shape[1]), None)
+        shaped = rows.shape[1] <= MOST_SHAPED and not self._is_given
+        for penalty in _PENALTIES if shaped else ():
+            spread = penalty + moments.curvature * moments.values
+            if spread.max() > _MOST_UNEVEN * spread.min():
+                continue
+            transform = whitening(moments.values, moments.vectors, penalty, moments.curvature)
+            self._shapes[penalty] = (*_norms(codes @ transform), spread, Shape.of(transform))
+
+    @property
+    def without_noise(self) -> Utility:
+        """What exact labels would give."""
+        return self._moments.utility(np.zeros_like(self._moments.values))
+
+    def every(self, mechanism: str, epsilon: float, delta: float) -> list[Candidate]:
+        """Return every candidate of ``mechanism``: of "auto" and "sums" those of many."""
+        names = mechanisms_at(mechanism, delta)
+        if self._is_given and mechanism in GROUPS:
+            names = [name for name in names if name in NOISES]
+        return [candidate for name in names for candidate in self.of(name, epsilon, delta)]
+
+    def best(self, mechanism: str, epsilon: float, delta: float) -> Candidate:
+        """Return what a release uses: the best predicted, or one that knows the larger class.
+
+        On few rows the noise of the intercept hides which class is the larger. Where the mechanism
+        is left to public rows, the intercept is then released together with a direction of the
+        features (`pairing`). On fewer still it has a part of epsilon for itself.
+        """
+        chosen = choose(self.every(mechanism, epsilon, delta))
+        if mechanism not in GROUPS or not self._weight or not self._is_unsure(chosen):
+            return chosen
+        if self._codes.shape[1] > MOST_SHAPED or self._is_given:
+            return chosen
+        share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
+        small = share >= _LEAST_COUNTED
+        pair = self._pairing(epsilon)
+        if pair is not None and (small or self._captured(pair) > self._captured(chosen)):
+            return pair
+        return self._counting(epsilon, share) if small else chosen
+
+    @cached_property
+    def _signal(self) -> ShrunkSignal:
+        return ShrunkSignal(self._codes, self._moments)
+
+    def _captured(self, candidate: Candidate) -> float:
+        """Return what a learner that shrinks gets of a usual signal."""
+        return self._signal.captured(self._white_noise(candidate), SIGNALS["usual"])
+
+    def _white_noise(self, candidate: Candidate) -> np.ndarray:
+        """Return the variances of a candidate's noise along the white coordinates of the rows."""
+        if candidate.mechanism == "response":
+            constant = _response_variance(self._moments, candidate.epsilon)
+            return np.full(self._signal.rank, constant)
+        basis, shape = self._signal.white_basis, candidate.shape
+        back = np.eye(len(basis)) if shape is None else shape.back()
+        power = len(back) * (candidate.deviation / (self._unit * self._moments.count)) ** 2
+        return np.asarray(power * ((back.T @ basis) ** 2).sum(axis=0) / np.sum(back**2))
+
+    def _pairing(self, epsilon: float) -> Candidate | None:
+        """Return Laplace noise in which the count shares its epsilon with features, if it can."""
+        transform = paired_transform(self._signal, epsilon, _UNSURE, _MOST_UNSURE)
+        return None if transform is None else self._shaped_laplace(epsilon, Shape.of(transform))
+
+    def _shaped_laplace(self, epsilon: float, shape: Shape) -> Candidate:
+        """Return Laplace noise of one size in the coordinates of a shape."""
+        moments = self._moments
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+        l1, l2 = _norms(self._codes @ (shape.matrix.T / 2.0**shape.bits))
+        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(shape.matrix) * columns)
+        noise = calibrated_noise("laplace", reach, epsilon)
+        own = noise.variance * self._unit**2 * (shape.back() ** 2).sum(axis=1)
+        deviation = math.sqrt(float(own.mean()))
+        blank = Utility(0.0, (), 0.0, 0.0)
+        pair = Candidate(
+            "laplace", epsilon, None, deviation, blank, shape, 0.0, float(own[-1]), paired=True
+        )
+        return replace(pair, utility=self._signal.utility(self._white_noise(pair)))
+
+    def _is_unsure(self, candidate: Candidate) -> bool:
+        """Return whether its noise can hide which class is the larger."""
+        return candidate.intercept_variance > (_UNSURE * self._weight) ** 2
+
+    def _counting(self, epsilon: float, share: float) -> Candidate:
+        """Return Laplace noise in which the intercept has ``share`` of epsilon for itself.
+
+        With weight t on the intercept's coordinate c a row has the 1-norm ||x||_1 + t c, of which
+        t c is the share. (Laplace noise on a count of its own, composed, is the same.)
+        """
+        moments = self._moments
+        features = float(np.abs(self._codes[:, :-1]).sum(axis=1).max())
+        constant = float(np.abs(self._codes[0, -1]))
+        weight = share / (1 - share) * max(features, constant) / constant
+        weights = np.ones(self._codes.shape[1])
+        weights[-1] = weight
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+        l1, l2 = _norms(self._codes * weights)
+        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(weights) * columns)
+        noise = calibrated_noise("laplace", reach, epsilon)
+        own = noise.variance * self._unit**2 / weights**2
+        deviation = math.sqrt(float(own.mean()))
+        utility = moments.utility((moments.vectors**2).T @ own)
+        shape = Shape.of(np.diag(weights))
+        return Candidate("laplace", epsilon, None, deviation, utility, shape, share, float(own[-1]))
+
+    def of(self, name: str, epsilon: float, delta: float) -> Iterator[Candidate]:
+        """Yield the candidates of one mechanism: even noise, and noise whitened at some penalty."""
+        moments = self._moments
+        if name == "response":
+            if moments.classes <= MOST_STATES:
+                variances = _response_variance(moments, epsilon) * moments.values
+                yield self._candidate(name, epsilon, None, variances)
+            return
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+        for penalty, (l1, l2, spread, _) in self._shapes.items():
+            reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(spread) * columns)
+            noise = calibrated_noise(name, reach, epsilon, delta)
+            variances = noise.variance * self._unit**2 * spread
+            yield self._candidate(name, epsilon, penalty, variances)
+
+    def like(self, other: Candidate, delta: float) -> Candidate:
+        """Return the candidate of the same mechanism and shape, as these labels have it."""
+        if other.counted:
+            return self._counting(other.epsilon, other.counted)
+        if other.paired and other.shape is not None:
+            return self._shaped_laplace(other.epsilon, other.shape)
+        offered = self.of(other.mechanism, other.epsilon, delta)
+        return next(candidate for candidate in offered if candidate.whitened == other.whitened)
+
+    def _candidate(
+        self, name: str, epsilon: float, penalty: float | None, variances: np.ndarray
+    ) -> Candidate:
+        deviation = math.sqrt(float(variances.mean()))
+        utility, shape = self._moments.utility(variances), self._shapes[penalty][-1]
+        intercept = float(self._moments.vectors[-1] ** 2 @ variances)
+        return Candidate(
+            name, epsilon, penalty, deviation, utility, shape, intercept_variance=intercept
+        )
+
+
+def _norms(rows: np.ndarray) -> tuple[float, float]:
+    """Return the largest 1-norm and 2-norm of a row."""
+    return float(np.abs(rows).sum(axis=1).max()), float(np.linalg.norm(rows, axis=1).max())
+
+
+def mechanisms_at(mechanism: str, delta: float) -> list[str]:
+    """Return the mechanisms that ``mechanism`` stands for at this delta."""
+    if mechanism not in {*GROUPS, *MECHANISMS}:
+        names = ", ".join((*GROUPS, *MECHANISMS))
+        raise ParameterError(f"The mechanism must be one of {names}; got {mechanism!r}.")
+    if mechanism not in GROUPS:
+        return [mechanism]
+    return [name for name in GROUPS[mechanism] if delta > 0 or not needs_delta(name)]
+
+
+def _response_variance(moments: PublicMoments, epsilon: float) -> float:
+    """Return c with C = c S: 4q(1-q)/(1-2q)^2 / m for two classes, q the chance of a flip.
+
+    For more classes C depends on the labels; c is the mean over the columns of M for labels that
+    are evenly spread, as its trace does not depend on them.
+    """
+    inverse = np.linalg.inv(Response.from_epsilon(moments.classes, epsilon).matrix)
+    spread = float((inverse**2).sum(axis=0).mean()) - 1  # sum_k q(q - 1), q = P^-1 e_answer
+    spread *= 2.0 if moments.classes == 2 else 1 / moments.classes
+    return spread / moments.count
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySums(LabelProcedure[ExactSums]):
+    """The mean operator as sums with noise, even or in a shape.
+
+    ``best`` is the candidate that public rows predict to be best.
+    """
+
+    kind = "mean-operator"
+    best: Candidate
+
+    def accumulator(self, *, identified: bool) -> ExactSums:
+        """Return empty sums."""
+        rows, shape = self.public.rows, self.best.shape
+        return ExactSums(rows, self.classes, shape, identified=identified)
+
+    def noise(self, exact: ExactSums) -> Noise:
+        """Return the noise, fitted to the reach of the rows that were read: a public number."""
+        epsilon, delta = self.request["epsilon"], self.request["delta"]
+        return calibrated_noise(self.best.mechanism, exact.sensitivity, epsilon, delta)
+
+    def event(self, exact: ExactSums) -> Event:
+        """Return what one label costs."""
+        return self.noise(exact).event
+
+    def deviation(self, exact: ExactSums) -> float:
+        """Return the root mean square of the noise per coordinate of the mean."""
+        width = len(self.public.rows.pipeline.outputs)
+        return math.sqrt(float(self._covariance(exact).diagonal(width).mean()))
+
+    def _covariance(self, exact: ExactSums) -> Covariance:
+        variance, shape = self.noise(exact).variance * exact.unit**2, exact.shape
+        if shape is None:
+            return Covariance("identity", variance)
+        return shape.covariance(variance)
+
+    def contents(self, exact: ExactSums) -> Contents:
+        """Return the operator with noise."""
+        arrays = {"mean_operator": exact.noisy(self.noise(exact))}
+        details = {"mechanism": self.best.mechanism, "step": exact.step}
+        return arrays, details, self._covariance(exact)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomisedLabels(LabelProcedure[ExactLabels]):
+    """The labels themselves, each randomised; the learner derives the mean operator."""
+
+    kind = "label-responses"
+    best: Candidate
+
+    def accumulator(self, *, identified: bool) -> ExactLabels:
+        """Return an empty list of labels."""
+        return ExactLabels(self.public.rows, self.classes, identified=identified)
+
+    @cached_property
+    def response(self) -> Response:
+        """The most faithful response within epsilon."""
+        return Response.from_epsilon(len(self.classes), self.request["epsilon"])
+
+    def deviation(self, exact: ExactLabels) -> float:
+        """Return the predicted noise: it depends on the rows, and the forecast's figure stands."""
+        del exact
+        return self.best.deviation
+
+    def event(self, exact: ExactLabels) -> Event:
+        """Return what one label costs."""
+        del exact
+        return self.response.event
+
+    def contents(self, exact: ExactLabels) -> Contents:
+        """Return the randomised labels."""
+        answers = exact.randomised(self.response)
+        arrays = {"answers": answers, "channel": self.response.matrix}
+        return arrays, {"mechanism": "response"}, Covariance("none")
+
+
+def operator_procedure(
+    public: PublicTable, request: Mapping[str, Any], best: Candidate
+) -> NoisySums | RandomisedLabels:
+    """Return the procedure of a candidate."""
+    if best.mechanism == "response":
+        return RandomisedLabels(public, request, best)
+    return NoisySums(public, request, best)
+
+
+@dataclass(frozen=True, repr=False)
+class OperatorPlan(Plan):
+    """A table of what each mechanism would do at each epsilon; no label was read for it.
+
+    Parameters
+    ----------
+    rows : tuple of Candidate
+        One for each mechanism and epsilon.
+    chosen : tuple of Candidate
+        The one that ``auto`` takes at each epsilon.
+    without_noise : Utility
+        What exact labels would give.
+    delta : float
+        The delta of all rows.
+    balance : float
+        Expected proportion of the positive class, as declared; 0.5 for equal classes.
+    """
+
+    rows: tuple[Candidate, ...]
+    chosen: tuple[Candidate, ...]
+    without_noise: Utility
+    delta: float
+    balance: float = EQUAL
+
+    columns = ("epsilon", "mechanism", "noise", "score noise", *SIGNALS)
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        classes = "two equal classes"
+        if self.balance != EQUAL:
+            classes = f"classes of {1 - self.balance:.3g} and {self.balance:.3g} of the rows"
+        return (
+            f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
+            f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
+            " labels' variance. Yours may be easier. * marks what auto chooses."
+        )
+
+    @property
+    def larger_class(self) -> float:
+        """The accuracy of a guess without the release: always the larger class."""
+        return max(self.balance, 1 - self.balance)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text: noise per feature and in scores, and predicted accuracies.
+
+        A star marks what ``auto`` takes. Both noises are standard deviations.
+        """
+        lines = [
+            (
+                f"{row.epsilon:g}",
+                row.mechanism + (" *" if row in self.chosen else ""),
+                f"{row.deviation:.2g}",
+                f"{row.utility.score_noise:.2g}",
+                *(f"{value:.3f}" for value in row.utility.accuracy),
+            )
+            for row in self.rows
+        ]
+        exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
+        guess = [f"{self.larger_class:.3f}"] * len(SIGNALS)
+        return [
+            *lines,
+            ("", "without noise", "0", "0", *exact),
+            ("", "always the larger class", "", "", *guess),
+        ]
+
+    def curves(self) -> PlanCurves:
+        """Return the accuracy of the usual problem, and the band from hard to easy for the best."""
+        usual = list(SIGNALS).index("usual")
+        names = dict.fromkeys(row.mechanism for row in self.rows)
+        return PlanCurves(
+            epsilons=[row.epsilon for row in self.chosen],
+            series={
+                name: [
+                    (row.epsilon, row.utility.accuracy[usual])
+                    for row in self.rows
+                    if row.mechanism == name
+                ]
+                for name in names
+            },
+            band_name="auto, from hard to easy problems",
+            band=[(row.utility.accuracy[0], row.utility.accuracy[-1]) for row in self.chosen],
+            without_noise=self.without_noise.accuracy[usual],
+            y_label="predicted accuracy",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        signals = list(SIGNALS)
+        return {
+            "delta": self.delta,
+            "balance": self.balance,
+            "rows": [
+                {
+                    "epsilon": row.epsilon,
+                    "mechanism": row.mechanism,
+                    "chosen": row in self.chosen,
+                    "whitened_at": row.whitened,
+                    "noise": row.deviation,
+                    "margin_noise": row.utility.margin_noise,
+                    "score_noise": row.utility.score_noise,
+                    "accuracy": dict(zip(signals, row.utility.accuracy, strict=True)),
+                }
+                for row in self.rows
+            ],
+            "without_noise": dict(zip(signals, self.without_noise.accuracy, strict=True)),
+            "always_larger_class": self.larger_class,
+        }
+
+
+def plan_operator(
+    public: PublicRows,
+    classes: int,
+    mechanism: str,
+    epsilons: Sequence[float],
+    delta: float,
+    *,
+    balance: float = EQUAL,
+) -> OperatorPlan:
+    """Return what each mechanism that ``mechanism`` stands for would do at each epsilon.
+
+    Mechanisms are chosen as a release does it, for equal classes; ``balance`` is that of the
+    predicted accuracies.
+    """
+    names, candidates = mechanisms_at(mechanism, delta), Candidates(public, classes)
+    rows: list[Candidate] = []
+    chosen: list[Candidate] = []
+    for epsilon in epsilons:
+        every = candidates.every(mechanism, epsilon, delta)
+        chosen.append(candidates.best(mechanism, epsilon, delta))
+        rows += [
+            chosen[-1] if chosen[-1].mechanism == name else choose(own)
+            for name in names
+            if (own := [candidate for candidate in every if candidate.mechanism == name])
+        ]
+    if balance != EQUAL:
+        candidates = Candidates(public, classes, balance)
+        forecasts = {id(row): candidates.like(row, delta) for row in rows}
+        chosen, rows = ([forecasts[id(row)] for row in part] for part in (chosen, rows))
+    return OperatorPlan(tuple(rows), tuple(chosen), candidates.without_noise, delta, balance)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a release would guarantee and how good it would be; no label was read for it.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism that the release would use.
+    guarantee : Guarantee
+        What the release would protect, and how strongly.
+    noise_deviation : float
+        Root mean square of the noise per coordinate.
+    coordinates : int
+        How many numbers the mean operator has.
+    whitened : float or None
+        The penalty at which the noise is whitened; None for even noise.
+    utility : Utility
+        Predicted accuracy and score noise.
+    """
+
+    mechanism: str
+    guarantee: Guarantee
+    noise_deviation: float
+    coordinates: int
+    whitened: float | None
+    utility: Utility
+
+
+@dataclass(frozen=True)
+class MeanOperator(Preprocessing, Mechanism[PublicTable]):
+    """Publish the mean operator with noise: one number per feature and class.
+
+    Protects each label. The feature columns of every row, the number of rows and the class list
+    are public. The mean operator is the average of each feature, counted plus for one class and
+    minus for the other; a learner who has the rows trains a classifier on it.
+
+    The statistic is mu = (1/m) sum_i y_i x_i for two classes (y = -1 for the first declared class,
+    +1 for the second) and M = (1/m) sum_i x_i e_(y_i)^T for more. Replacing one label moves it by
+    at most
+
+        D1 = (2/m) max ||x_i||_1, D2 = (2/m) max ||x_i||_2 (sqrt2/m for three classes or more),
+
+    computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
+    2-norm; see docs/errata.md). Noise is even over the coordinates, or whitened where that is
+    clearly better (owner/mean_operator.py). On few rows "auto" and "sums" give the intercept
+    less noise than the features, so that the larger class is known
+    (owner/mean_operator.py). With a given ``pipeline`` noise on sums is always even: such
+    releases are merged, and shaped noise would hide what other owners show. Assumes that rows,
+    their number and ``classes`` are public and were not chosen by looking at the labels.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label, for example 1. Smaller protects more strongly.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    mechanism : str
+        "laplace" (delta = 0, D1), "knorm" (delta = 0, D2), "gaussian" (needs ``delta``, D2) or
+        "response" (delta = 0: each label is randomised and published, and the learner derives the
+        statistic). "auto" takes the one that public rows predict to be best for a classifier
+        (owner/mean_operator.py), "sums" the best of all but "response". With a given
+        ``pipeline`` both take sums.
+    classes : sequence
+        The labels that can occur. Of two, the last is positive.
+    balance : float, optional
+        Proportion of the positive class that the owner expects, for forecasts alone. Default: equal
+        classes. It is never read from labels, and no release depends on it.
+    standardize, clip, intercept, missing, categories, map, pipeline, ...
+        How rows become vectors; see `Preprocessing`.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(4).repeat(25, axis=0), np.repeat([0, 1], 50)
+    >>> operator = suffice.MeanOperator(epsilon=1.0)
+    >>> release = operator.release(X, y, ledger=None)
+    >>> release.kind, release.guarantee.epsilon
+    ('mean-operator', 1.0)
+    """
+
+    name = "mean-operator"
+    source = PublicSource
+
+    epsilon: float = option(REQUIRED, **EPSILON)
+    delta: float = option(0.0, **DELTA)
+    mechanism: str = privacy_option(
+        "auto",
+        "laplace, gaussian, knorm or response. auto picks the best predicted accuracy; sums does"
+        " the same without response.",
+        choices=OperatorMechanism,
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+    balance: float | None = data_option(
+        None,
+        "Proportion of the positive class that you expect, for example 0.12. It is never read from"
+        " the labels. Default: equal classes.",
+        released=False,
+        kw_only=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_promise(self)
+        check_balance(self.balance, len(self.declared_classes()))
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def public(self, source: PublicSource) -> PublicTable:
+        """Return the rows, all of whose columns but the label are public, and their pipeline."""
+        return self.public_table(source, self.declared_classes())
+
+    def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
+        """Return the procedure that public rows predict to be best."""
+        every = Candidates(public.rows, len(public.classes))
+        request = {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+        best = every.best(self.mechanism, self.epsilon, self.delta)
+        return operator_procedure(public, request, best)
+
+    def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> OperatorPlan:
+        """Return what each mechanism would do at each epsilon, from public rows alone.
+
+        Parameters
+        ----------
+        source : PublicSource
+            The table. Its label column is never read.
+        epsilons : sequence of float
+            Epsilons to compare. Default: this one, with smaller and larger ones around it.
+
+        Returns
+        -------
+        OperatorPlan
+            A table of noise and predicted accuracy, for the class balance that was declared.
+        """
+        public = self.public(source)
+        classes = len(public.classes)
+        return plan_operator(
+            public.rows,
+            classes,
+            self.mechanism,
+            planned_epsilons(epsilons or self.epsilon),
+            self.delta,
+            balance=check_balance(self.balance, classes),
+        )
+
+    def release_whatever_labels(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        ledger: Ledger,
+        dataset: str,
+        request: str | None = None,
+        **inputs: Any,
+    ) -> Release:
+        """Return the same release for somebody else: no answer depends on a label.
+
+        A label that is missing or outside the classes counts as none and weighs nothing. Changed
+        labels are charged to the same budget.
+
+        Parameters
+        ----------
+        data, y
+            The table and its labels, or the column ``label`` among ``inputs``.
+        ledger : Ledger
+            The ledger that is charged.
+        dataset : str
+            Name of the data set in the ledger.
+        request : str, optional
+            Name of the request.
+        **inputs
+            Further fields of `PublicSource`.
+
+        Returns
+        -------
+        Release
+            The mean operator with noise.
+        """
+        source = PublicSource(data, y, outside="none", report=_note_report, **inputs)
+        return make_release(self, source, Payment(ledger, dataset, request))
+
+    def forecast(
+        self, data: Any, *, label: str | None = None, features: Sequence[str] | None = None
+    ) -> Forecast:
+        """Return the guarantee and the noise of a release, from public rows alone.
+
+        Parameters
+        ----------
+        data
+            The table.
+        label : str, optional
+            The label column; it is never read.
+        features : sequence of str, optional
+            The feature columns. Default: all but the label.
+
+        Returns
+        -------
+        Forecast
+            The mechanism, the guarantee, the noise and the predicted accuracy.
+        """
+        public = self.public(PublicSource(data, label=label, features=features))
+        procedure: Any = self.choose(public)
+        rows, classes = public.rows, len(public.classes)
+        exact = procedure.accumulator(identified=False)
+        fold(unlabelled_batches(rows.table, rows.roles.features), exact)
+        (guarantee,) = procedure.guarantees(exact)
+        best = procedure.best
+        if self.balance is not None:
+            expected = Candidates(rows, classes, check_balance(self.balance, classes))
+            best = expected.like(best, self.delta)
+        return Forecast(
+            best.mechanism,
+            guarantee,
+            procedure.deviation(exact),
+            len(rows.pipeline.outputs) * operator_columns(classes),
+            best.whitened,
+            best.utility,
+        )
+
+    def public_rows(
+        self, data: Any, label: str | None = None, features: Sequence[str] | None = None
+    ) -> PublicRows:
+        """Return the public side of a table: everything but the column ``label``."""
+        return self.public(PublicSource(data, label=label, features=features)).rows
+
+
+def _note_report(report: OwnerReport) -> None:
+    """Tell the owner, and nobody else, what depends on labels; no answer does."""
+    for line in report.lines:
+        note(f"{line} Only you see this line.")
+
+
+def plan_mean_operator(
+    X: Any,
+    epsilon: float | Sequence[float],
+    delta: float = 0.0,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    **settings: Any,
+) -> OperatorPlan:
+    """Return what each mechanism would do at each epsilon, from public rows alone.
+
+    Parameters
+    ----------
+    X
+        The table: an array, a data frame or a file.
+    epsilon : float or sequence of float
+        One epsilon is shown with a quarter, a half, the double and four times of it.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    label : str, optional
+        The label column. It is left out and never read.
+    features : sequence of str, optional
+        The feature columns. Default: all but the label.
+    **settings
+        Further fields of `MeanOperator`: ``mechanism``, ``classes``, ``balance``, ``clip``, ...
+
+    Returns
+    -------
+    OperatorPlan
+        A table of noise and predicted accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> rows = np.eye(4).repeat(250, axis=0)
+    >>> plan = suffice.plan_mean_operator(rows, epsilon=[1.0], mechanism="knorm", balance=0.12)
+    >>> print(plan)  # doctest: +NORMALIZE_WHITESPACE
+    epsilon  mechanism                noise  score noise  hard   usual  easy
+    1        knorm *                  0.01   0.048        0.880  0.898  0.994
+             without noise            0      0            0.880  0.898  0.994
+             always the larger class                      0.880  0.880  0.880
+    """
+    several = tuple(epsilon) if isinstance(epsilon, Sequence) else ()
+    first = planned_epsilons(epsilon)[0] if several else epsilon
+    operator = MeanOperator(first, delta, **settings)  # type: ignore[arg-type]  # one number
+    return operator.plan(PublicSource(X, label=label, features=features), several)

@@ -1,0 +1,899 @@
+"""Gaussian noise on all blocks of second moments together, each with a deviation of its own.
+
+Every number is an integer. Dividing each coordinate by its own deviation gives the case of
+``privacy/proofs/gaussian.md``; ``privacy/proofs/moments.md`` says how.
+"""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
+from suffice.errors import ParameterError, TableError
+from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
+from suffice.owner.labelled import CellFingerprint, LabelFingerprint, PublicRows
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.mechanism import (
+    CLASSES,
+    DELTA,
+    EPSILON,
+    Mechanism,
+    PrivateIdentity,
+    Procedure,
+    Public,
+)
+from suffice.owner.plans import Plan, planned_epsilons
+from suffice.owner.scaling import (
+    UNCLIPPED,
+    PrivateRows,
+    PrivateScaling,
+    noise_guarantee,
+    warn_of_same_rows,
+)
+from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
+from suffice.privacy import calibrate
+from suffice.privacy.calibrate import check_delta, check_promise
+from suffice.privacy.events import Gaussian
+from suffice.privacy.guarantee import Guarantee, Unit
+from suffice.privacy.moments import BlockWeights, default_weights
+from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
+from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.strict_json import canonical
+from suffice.tables.labels import Classes, check_classes
+from suffice.tables.pipeline import encode
+from suffice.tables.sources import row_count
+from suffice.tables.terms import Missing
+
+__all__ = [
+    "CLIP",
+    "BlockNoise",
+    "FilledWith",
+    "MomentNoise",
+    "MomentOption",
+    "MomentPass",
+    "MomentPlan",
+    "Moments",
+    "MomentsUnit",
+    "NoisyMoments",
+    "block_sizes",
+    "calibrated_moments",
+    "components_above_noise",
+    "declared_columns",
+    "moment_arrays",
+    "moments_noise",
+    "plan_moments",
+    "plan_private_moments",
+]
+
+
+_TAIL_RADIUS = 14.0  # deviations: a coordinate beyond counts as a failure, 2 e^(-98)
+_LEAST_SIGMA = 2.0**24  # steps of a deviation: below, integers are multiplied by a power of two
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """The noise of one block.
+
+    Attributes
+    ----------
+    shift : int
+        The block's integers are multiplied by 2^shift before noise is added.
+    noise : GaussianNoise
+        The noise on the multiplied integers, with the event of all blocks together.
+    unit : float
+        What one step of the multiplied integers is worth, in rows of length 1.
+    """
+
+    shift: int
+    noise: GaussianNoise
+    unit: float
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on the sum, in rows of length 1."""
+        return self.noise.scale * self.unit
+
+    def add(self, exact: np.ndarray) -> np.ndarray:
+        """Return a block of exact integers with fresh noise, in rows of length 1."""
+        return self.noise.add(np.asarray(exact, dtype=np.int64) << self.shift) * self.unit
+
+
+@dataclass(frozen=True)
+class MomentNoise:
+    """The noise of a release of moments, and what one record costs.
+
+    Attributes
+    ----------
+    event : Gaussian
+        The privacy loss of all blocks together.
+    weights : BlockWeights
+        The weights that the deviations follow from.
+    blocks : mapping of str to BlockNoise
+        The noise of the blocks ``diagonal``, ``products``, ``mean``, ``operator``, ``counts``.
+    """
+
+    event: Gaussian
+    weights: BlockWeights
+    blocks: Mapping[str, BlockNoise]
+
+    def add(self, exact: MomentTotals) -> dict[str, np.ndarray]:
+        """Return the sums of all blocks with fresh noise, in rows of length 1.
+
+        The sums of products are a symmetric matrix, each product noised once.
+        """
+        width = len(exact.mean)
+        upper = np.triu_indices(width, 1)
+        second = np.diag(self.blocks["diagonal"].add(np.diagonal(exact.second)))
+        if width > 1:
+            second[upper] = self.blocks["products"].add(exact.second[upper])
+            second.T[upper] = second[upper]
+        return {
+            "second": second,
+            "mean": self.blocks["mean"].add(exact.mean),
+            "operator": self.blocks["operator"].add(exact.operator),
+            "counts": self.blocks["counts"].add(exact.counts),
+        }
+
+
+def block_sizes(width: int, classes: int) -> dict[str, int]:
+    """Return how many numbers each block has; a block without numbers is left out."""
+    columns = 1 if classes == 2 else classes
+    sizes = {
+        "diagonal": width,
+        "products": width * (width - 1) // 2,
+        "mean": width,
+        "operator": columns * width,
+        "counts": columns,
+    }
+    return {name: size for name, size in sizes.items() if size}
+
+
+def _reaches(weights: BlockWeights) -> dict[str, float]:
+    """Return what the weighted reach of 1 is worth in the integers of each block."""
+    # The operator of three classes or more is summed K times, so that it is an integer.
+    times = 1 if weights.classes == 2 else weights.classes
+    return {
+        "diagonal": float(LONGEST_CODE**2),
+        "products": LONGEST_CODE**2 / math.sqrt(2),
+        "mean": LONGEST_CODE / weights.mean,
+        "operator": times * LONGEST_CODE / weights.operator,
+        "counts": 1 / weights.proportions,
+    }
+
+
+def _units(classes: int) -> dict[str, float]:
+    """Return what one integer of each block is worth, in rows of length 1."""
+    times = 1 if classes == 2 else classes
+    square, linear = float(LONGEST_CODE) ** -2, 1 / LONGEST_CODE
+    return {
+        "diagonal": square, "products": square, "mean": linear,
+        "operator": linear / times, "counts": 1.0,
+    }  # fmt: skip
+
+
+def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: float) -> MomentNoise:
+    """Return the noise of ``multiplier`` sensitivities on moments of this shape.
+
+    Raises
+    ------
+    ParameterError
+        If sums of so many rows would not fit into 64-bit integers.
+    """
+    reaches, units = _reaches(weights), _units(weights.classes)
+    sizes = block_sizes(width, weights.classes)
+    scale = multiplier * weights.sensitivity
+    shifts = {name: _shift(scale * reaches[name]) for name in sizes}
+    sigmas = {name: float(math.ceil(scale * reaches[name] * 2.0 ** shifts[name])) for name in sizes}
+    reach = _TAIL_RADIUS + 1 / multiplier
+    slack = sum(size * reach**2 / (24 * sigmas[name] ** 2) for name, size in sizes.items())
+    tail = sum(sizes.values()) * 2 * math.exp(-(_TAIL_RADIUS**2) / 2)
+    # Float rounding of scale, and of the sensitivity, is far below 1e-12.
+    event = Gaussian(multiplier * (1 - 1e-12), slack, tail)
+    blocks = {}
+    for name, size in sizes.items():
+        if rows * 2.0 ** shifts[name] / units[name] >= LARGEST_SUM:
+            raise ParameterError("there are too many rows for one release; release in parts.")
+        noise = GaussianNoise(Sensitivity(1, 1.0, size), event, sigmas[name])
+        blocks[name] = BlockNoise(shifts[name], noise, units[name] * 2.0 ** -shifts[name])
+    return MomentNoise(event, weights, blocks)
+
+
+def _shift(sigma: float) -> int:
+    """Return the least shift at which a deviation of ``sigma`` steps has enough of them."""
+    return max(0, math.ceil(math.log2(_LEAST_SIGMA / sigma)))
+
+
+def calibrated_moments(
+    width: int, classes: int, rows: int, epsilon: float, delta: float
+) -> MomentNoise:
+    """Return the least noise on moments that costs at most ``epsilon`` at ``delta``.
+
+    Parameters
+    ----------
+    width : int
+        The number of coordinates of a row.
+    classes : int
+        The number of classes.
+    rows : int
+        The number of records: the weights of the blocks depend on it.
+    epsilon, delta : float
+        What the release may cost each record.
+
+    Examples
+    --------
+    >>> noise = calibrated_moments(width=10, classes=2, rows=1000, epsilon=1.0, delta=1e-6)
+    >>> noise.event.epsilon(1e-6) <= 1.0
+    True
+    """
+    epsilon = calibrate.check_epsilon(epsilon)
+    delta = calibrate.check_delta(delta, positive=True)
+    multiplier = calibrate.gaussian_multiplier(epsilon, delta)
+    weights = default_weights(classes, multiplier, rows)
+    noise = moments_noise(width, rows, weights, multiplier)
+    while noise.event.epsilon(delta) > epsilon:
+        if delta <= 2 * noise.event.tail:
+            raise ParameterError(f"delta must exceed {2 * noise.event.tail:.2g} in this dimension.")
+        multiplier *= 1 + max(1e-10, 4 * noise.event.slack / epsilon)
+        noise = moments_noise(width, rows, weights, multiplier)
+    return noise
+
+
+def declared_columns(rows: PrivateRows, batch: pa.RecordBatch, unknown: Counter[str]) -> np.ndarray:
+    """Return the columns of a batch before they are scaled, numbers held to their ranges.
+
+    No cell is an error. A category that was not declared is none, and is counted in ``unknown``
+    under the name of its column. Cells that are missing or not finite count as declared.
+    """
+    pipeline = rows.pipeline
+    columns = encode(batch, pipeline.columns, unknown=unknown)
+    if rows.ranges or pipeline.map is not None:
+        columns = columns.astype(np.float64)
+    if pipeline.map is not None:
+        declared = np.zeros(len(columns)) if pipeline.fill is None else pipeline.fill
+        columns = np.where(np.isfinite(columns), columns, declared[:, None])
+    for column, (low, high) in rows.ranges.items():
+        j = rows.positions(column)[0]
+        inside = np.isfinite(columns[j])
+        columns[j][inside] = np.clip(columns[j][inside], low, high)
+    if pipeline.map is None:
+        return columns
+    with np.errstate(all="ignore"):
+        return pipeline.map.apply(columns)
+
+
+class MomentPass:
+    """Takes in private records, on any engine; no record, whatever it holds, is an error."""
+
+    def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
+        self._rows = rows
+        self._codes = RowCodes(rows.pipeline)
+        self._sums = MomentSums(self._codes.width, len(classes))
+        self._labels = LabelFingerprint(classes, identified=identified)
+        features = rows.roles.features
+        self._cells = CellFingerprint(rows.table.schema, features) if identified else None
+        self.unknown: Counter[str] = Counter()
+        self.count = 0
+
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._labels.lead()
+        if self._cells is not None:
+            self._cells.lead()
+
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in private records."""
+        self._labels.update(batch.codes)
+        if self._cells is not None:
+            self._cells.update(batch.rows)
+        columns = declared_columns(self._rows, batch.rows, self.unknown)
+        self._sums.update((self._codes.of(columns), batch.codes))
+        self.count += len(batch)
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        self._labels.merge(other._labels)
+        if self._cells is not None and other._cells is not None:
+            self._cells.merge(other._cells)
+        self._sums.merge(other._sums)
+        self.unknown.update(other.unknown)
+        self.count += other.count
+
+    def result(self) -> MomentTotals:
+        """Return the exact sums: private."""
+        return self._sums.result()
+
+    @property
+    def outside(self) -> int:
+        """How many labels were of no class: private."""
+        return self._labels.outside
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the people, and their cells; leaves under the ledger's key only."""
+        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
+
+    @property
+    def content(self) -> bytes:
+        """What identifies the feature cells in any order."""
+        return b"" if self._cells is None else self._cells.unordered().encode()
+
+
+def moment_arrays(
+    noise: MomentNoise, sums: Mapping[str, np.ndarray], rows: int, bound: float
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Return noisy sums as means of rows of length ``bound``, and their noise by name.
+
+    The means of three classes or more sum to zero over classes before noise. So the mean of the
+    noise over classes is subtracted: it holds nothing else.
+    """
+    deviations = {name: block.deviation / rows for name, block in noise.blocks.items()}
+    two = noise.weights.classes == 2
+    operator = sums["operator"].T / rows * bound
+    counts = sums["counts"] / rows
+    arrays = {
+        "second_moments": sums["second"] / rows * bound**2,
+        "mean": sums["mean"] / rows * bound,
+        "operator": operator[:, 0] if two else operator - operator.mean(axis=1, keepdims=True),
+        "proportions": np.array([1 - counts[0], 1 + counts[0]]) / 2 if two else counts,
+    }
+    spread = {
+        "second_noise": deviations["diagonal"] * bound**2,
+        "mean_noise": deviations["mean"] * bound,
+        "operator_noise": deviations["operator"] * bound,
+        "proportions_noise": deviations["counts"] / (2 if two else 1),
+    }
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, spread
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments(Procedure[MomentPass]):
+    """Second moments, means, means by class and class proportions, with Gaussian noise.
+
+    Attributes
+    ----------
+    rows : PrivateRows
+        The private table with its pipeline.
+    size : int
+        The number of records, which is public.
+    classes : tuple
+        The declared classes.
+    noise : MomentNoise
+        The noise, calibrated before a record is read.
+    epsilon, delta : float
+        What the release may cost each record.
+    """
+
+    kind = "moments"
+    rows: PrivateRows
+    size: int
+    classes: Classes
+    noise: MomentNoise
+    epsilon: float
+    delta: float
+
+    def accumulator(self, *, identified: bool) -> MomentPass:
+        """Return empty sums."""
+        return MomentPass(self.rows, self.classes, identified=identified or self._reused)
+
+    @property
+    def _reused(self) -> bool:
+        """Whether the pipeline was given and names the rows that it was fitted on."""
+        return bool(self.rows.named_rows)
+
+    def check(self, exact: MomentPass) -> None:
+        """Raise if there are no rows, or other rows than were counted: nothing is charged."""
+        super().check(exact)
+        if exact.count != self.size:
+            raise TableError(
+                "The table changed while it was read. Nothing was charged. Release from a copy that"
+                " nobody writes to."
+            )
+
+    def report(self, exact: MomentPass) -> OwnerReport | None:
+        """Tell the owner, and nobody else, which labels and cells counted as none."""
+        if self._reused:
+            warn_of_same_rows(exact.content.decode(), self.rows.named_rows)
+        lines = [
+            f"column {name!r}: {cells:,} cells hold a category that was not declared; they count"
+            " as none."
+            for name, cells in sorted(exact.unknown.items())
+        ]
+        if exact.outside:
+            lines.append(
+                f"{exact.outside:,} of {exact.count:,} labels are missing or not in the class list;"
+                " they count as none. List all classes with --classes (Python: classes=...)."
+            )
+        facts = {"outside": exact.outside, "unknown": dict(exact.unknown)}
+        return OwnerReport(tuple(lines), facts=facts) if lines else None
+
+    @cached_property
+    def _guarantee(self) -> Guarantee:
+        return noise_guarantee(Unit.RECORD, self.noise.event, self.delta, origin=self.rows.origin)
+
+    def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
+        """Return the guarantee per record: it was known before a record was read."""
+        del exact
+        return (self._guarantee,)
+
+    def parameters(self, exact: MomentPass) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        del exact
+        return {
+            "kind": self.kind,
+            "unit": str(Unit.RECORD),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "records": self.size,
+            "classes": list(self.classes),
+            "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
+            "pipeline": self.rows.pipeline.digest(),
+        }
+
+    def identity(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
+        """Return the fingerprint of labels and cells."""
+        del guarantees
+        return PrivateIdentity(exact.fingerprint)
+
+    def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release with fresh noise; rows are named by what leaves, not what stays."""
+        sums = self.noise.add(exact.result())
+        arrays, spread = moment_arrays(self.noise, sums, self.size, self.rows.pipeline.bound)
+        details = {"classes": list(self.classes), "mechanism": "gaussian", **spread}
+        content = hashlib.sha256(b"moments\0" + canonical(details))
+        for name in sorted(arrays):
+            content.update(arrays[name].tobytes())
+        rows = RowSet(self.size, "sha256:" + content.hexdigest())
+        return Release(
+            kind=self.kind,
+            arrays=arrays,
+            details=details,
+            parts=(Part(rows, guarantees),),
+            pipeline=self.rows.pipeline,
+            noise=Covariance("identity", spread["operator_noise"] ** 2),
+        )
+
+
+_LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordinate
+_DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
+
+
+@dataclass(frozen=True)
+class MomentOption:
+    """One release that could be made.
+
+    Attributes
+    ----------
+    epsilon : float
+        What it would cost each record.
+    products : float
+        The noise on products of two coordinates, over the mean square of a coordinate.
+    means : float
+        The noise on the mean of a coordinate, over the coordinate's root mean square.
+    by_class : float
+        The noise on the means by class, over the same.
+    proportion : float
+        The noise on a class proportion.
+    penalty : float
+        The penalty that the noise on products adds, over the mean square of a coordinate.
+    length : float
+        The expected length of the noise on the means by class, in rows of length 1.
+    """
+
+    epsilon: float
+    products: float
+    means: float
+    by_class: float
+    proportion: float
+    penalty: float
+    length: float
+
+    @property
+    def verdict(self) -> str:
+        """fine, noisy, means only or too noisy."""
+        if self.length > _DROWNED:
+            return "too noisy"
+        if self.penalty <= _LITTLE:
+            return "fine"
+        return "noisy" if self.penalty <= _MUCH else "means only"
+
+
+@dataclass(frozen=True)
+class MomentPlan(Plan):
+    """How much noise moments would have at each epsilon; no record was read.
+
+    Attributes
+    ----------
+    options : tuple of MomentOption
+        The releases that are compared.
+    rows : int
+        The number of records.
+    coordinates : int
+        The number of coordinates of a row.
+    """
+
+    options: tuple[MomentOption, ...]
+    rows: int
+    coordinates: int
+
+    columns = ("epsilon", "products", "means", "means by class", "class proportions", "")
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        return (
+            "Noise (standard deviation) over the size of what is released, without any private"
+            f" cell: {self.rows:,} records, {self.coordinates} coordinates"
+        )
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do, in sentences."""
+        good = [option.epsilon for option in self.options if option.verdict in {"fine", "noisy"}]
+        if not good:
+            remedy = "Raise epsilon, release fewer columns, or wait for more records."
+            return (f"The noise hides how columns vary together. {remedy}",)
+        return (f"From epsilon = {min(good):g} on, a learner can use how columns vary together.",)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text."""
+        return [
+            (
+                f"{option.epsilon:g}",
+                f"{option.products:.3g}",
+                f"{option.means:.3g}",
+                f"{option.by_class:.3g}",
+                f"{option.proportion:.3g}",
+                option.verdict,
+            )
+            for option in self.options
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        return {
+            "rows": self.rows,
+            "coordinates": self.coordinates,
+            "options": [
+                {
+                    "epsilon": option.epsilon,
+                    "products": option.products,
+                    "means": option.means,
+                    "means_by_class": option.by_class,
+                    "class_proportions": option.proportion,
+                    "verdict": option.verdict,
+                }
+                for option in self.options
+            ],
+            "advice": list(self.advice),
+        }
+
+
+def plan_private_moments(
+    rows: PrivateRows, size: int, classes: int, epsilons: Sequence[float], delta: float
+) -> MomentPlan:
+    """Return the noise of moments of ``size`` such records at each epsilon; reads none of them.
+
+    A public table that scales come from says how long rows are. Otherwise they are taken to be as
+    long as allowed.
+    """
+    width = len(rows.pipeline.outputs)
+    square = _mean_square(rows, width)
+    options = []
+    for epsilon in epsilons:
+        noise = calibrated_moments(width, classes, size, epsilon, delta)
+        options.append(MomentOption(epsilon, **_ratios(noise, width, size, square)))
+    return MomentPlan(tuple(options), size, width)
+
+
+def _mean_square(rows: PrivateRows, width: int) -> float:
+    """Return the mean square of a coordinate, in rows of length 1."""
+    if rows.public is None:
+        return 1 / width
+    sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
+    return max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
+
+
+def _ratios(noise: MomentNoise, width: int, size: int, square: float) -> dict[str, float]:
+    """Return the fields of an option but for its epsilon."""
+    deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
+    root = math.sqrt(square)
+    return {
+        "products": deviation.get("products", deviation["diagonal"]) / square,
+        "means": deviation["mean"] / root,
+        "by_class": deviation["operator"] / root,
+        "proportion": deviation["counts"] / (2 if noise.weights.classes == 2 else 1),
+        "penalty": math.sqrt(width / 2) * deviation["diagonal"] / square,
+        "length": math.sqrt(width) * deviation["operator"],
+    }
+
+
+_MOST_COORDINATES = 4096  # of a row: the square of it has to fit into memory
+CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
+
+
+class MomentsUnit(StrEnum):
+    """What the noise on moments can protect."""
+
+    RECORD = "record"
+
+
+class FilledWith(StrEnum):
+    """What a missing number can count as; an error would depend on a private cell."""
+
+    MEAN = "mean"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class _PrivateTable(Public):
+    """A private table with its pipeline, and its number of rows, which is public."""
+
+    rows: PrivateRows
+    size: int
+    classes: Classes
+    source: Source
+
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the private records in parts."""
+        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MomentScaling(PrivateScaling):
+    """How private rows become vectors: without an intercept, and without errors."""
+
+    clip: float | None = preprocessing_option(
+        None,
+        "Quantile of the public table's row lengths at which longer rows are shortened, for"
+        " example 0.2, the default.",
+    )
+    intercept: float | None = field(default=0.0, init=False)
+    missing: Missing = preprocessing_option(
+        "mean",
+        "What a missing number counts as: mean (of the public table, or the middle of its range) or"
+        " zero.",
+        choices=FilledWith,
+        planned=False,
+    )
+    map: str | None = preprocessing_option(
+        None,
+        "Public feature map, fitted on the table of --standardize: ranks or ranks+polynomial:2,"
+        " for example.",
+    )
+
+
+@dataclass(frozen=True)
+class Moments(_MomentScaling, Mechanism[_PrivateTable]):
+    """Protects each record: noisy second moments leave, rows and labels stay.
+
+    The release holds, as means over all records and with Gaussian noise: the products of every two
+    coordinates, the coordinates themselves, the coordinates by class, and the class proportions. A
+    learner trains a linear classifier from them without any row (`MomentClassifier`).
+
+    Rows are private; `PrivateScaling` says how they become vectors. They have no intercept: class
+    proportions and means take its place. No record is dropped and none is an error. A cell that is
+    missing or not finite counts as declared (``missing``), a label outside ``classes`` as none. The
+    owner alone is told how many there were.
+
+    Parameters
+    ----------
+    epsilon : float
+        How much the release may cost each record.
+    delta : float
+        The delta of the guarantee, for example 1e-6; above 0.
+    unit : {"record"}
+        What is protected: whole records. For labels alone, use `MeanOperator`.
+    classes : sequence
+        The labels that can occur; of two, the last is positive.
+    missing : {"mean", "zero"}
+        What a missing number counts as: the middle of its declared range or the mean of the public
+        table, or zero.
+    standardize, ranges, bound, clip, categories, pipeline
+        As of `PrivateScaling`. ``clip`` is 0.2 unless it is given.
+    map : str, optional
+        A public feature map, fitted on the public table ``standardize``: "ranks" or
+        "ranks+polynomial:2", for example.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(-1, 1, (500, 3)), rng.integers(0, 2, 500)
+    >>> moments = Moments(epsilon=1.0, delta=1e-6, ranges=(-1, 1))
+    >>> release = moments.release(X, y, ledger=None)
+    >>> sorted(release.arrays)
+    ['mean', 'operator', 'proportions', 'second_moments']
+    """
+
+    name = "moments"
+
+    epsilon: float = option(REQUIRED, **EPSILON)
+    delta: float = option(REQUIRED, **DELTA)
+    unit: str = privacy_option(
+        "record",
+        "What epsilon protects: record, that is all cells of a row and its label.",
+        choices=MomentsUnit,
+        planned=False,
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_promise(self)
+        check_delta(self.delta, positive=True)
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def public(self, source: Source) -> _PrivateTable:
+        """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
+        rows = self.private_rows(source)
+        rows.tell_overlap()
+        size = _size(rows, source)
+        return _PrivateTable(rows, size, self.declared_classes(), replace(source, outside="none"))
+
+    def choose(self, public: _PrivateTable) -> NoisyMoments:
+        """Return the noise that was asked for, calibrated by what was declared."""
+        width = len(public.rows.pipeline.outputs)
+        noise = calibrated_moments(
+            width, len(public.classes), public.size, self.epsilon, self.delta
+        )
+        return NoisyMoments(
+            public.rows, public.size, public.classes, noise, self.epsilon, self.delta
+        )
+
+    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> MomentPlan:
+        """Return how much noise a release would have, from public information alone."""
+        if isinstance(self.standardize, str) and self.standardize == "rows":
+            raise ParameterError(
+                "A plan reads no private row. Declare ranges or a bound, or name a public table."
+            )
+        rows = self.private_rows(source)
+        return plan_private_moments(
+            rows,
+            _size(rows, source),
+            len(self.declared_classes()),
+            planned_epsilons(epsilons or self.epsilon),
+            self.delta,
+        )
+
+    def private_rows(self, source: Source) -> PrivateRows:
+        """Return the private table with its pipeline, which has no intercept."""
+        clipped = self
+        from_rows = self.standardize is not None and not (
+            isinstance(self.standardize, str) and self.standardize == "none"
+        )
+        if self.clip is None and self.bound is None and self.pipeline is None and from_rows:
+            clipped = replace(self, clip=CLIP)
+        rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
+        pipeline = replace(rows.pipeline, intercept=0.0)
+        if pipeline.fill is None:
+            pipeline = pipeline.with_missing("zero" if pipeline.map is not None else self.missing)
+        if pipeline.bound >= UNCLIPPED:
+            raise ParameterError("rows need a norm bound: give --range, --bound or a public table.")
+        if len(pipeline.outputs) > _MOST_COORDINATES:
+            raise ParameterError(
+                f"rows have {len(pipeline.outputs):,} coordinates; moments are for at most"
+                f" {_MOST_COORDINATES:,}. Leave columns out (--drop)."
+            )
+        return replace(rows, pipeline=pipeline)
+
+
+def plan_moments(
+    X: Any,
+    epsilon: float | Sequence[float],
+    delta: float,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    **settings: Any,
+) -> MomentPlan:
+    """Return how much noise moments of the table ``X`` would have, from public information alone.
+
+    Parameters
+    ----------
+    X : table
+        The private table; its columns and its number of rows are read, no cell.
+    epsilon : float or sequence of float
+        What a release may cost each record; one is shown with smaller and larger ones around it.
+    delta : float
+        The delta of the guarantee.
+    label : str, optional
+        The column of labels, which is left out.
+    features : sequence of str, optional
+        The feature columns; all but the label unless given.
+    **settings
+        Those of `Moments`.
+
+    Returns
+    -------
+    MomentPlan
+        A table of noise, and what it means.
+    """
+    several = tuple(epsilon) if isinstance(epsilon, Sequence) else ()
+    first = several[0] if several else epsilon
+    mechanism = Moments(first, delta, **settings)  # type: ignore[arg-type]  # one number
+    return mechanism.plan(Source(X, label=label, features=features), several)
+
+
+def _size(rows: PrivateRows, source: Source) -> int:
+    """Return how many rows there are: a number that every guarantee takes as public."""
+    if source.y is not None:
+        return len(source.y)
+    return row_count(rows.table, rows.roles.label or rows.roles.features[0])
+
+
+_LEAST_SQUARE = 0.5  # times the noise of a square, that a component must have on average
+_MOST = 4096  # coordinates of a row of moments
+_CLIP = 0.2  # quantile of public row lengths, that of Moments
+
+
+def components_above_noise(
+    public: Any,
+    rows: int,
+    epsilon: float,
+    delta: float,
+    *,
+    classes: int = 2,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    ranks: bool = False,
+) -> str:
+    """Return the map that keeps the principal components which moments can show: "components:33".
+
+    Nothing private is read. Pass the result as the ``map`` of the pipeline of `suffice.Moments`.
+
+    Parameters
+    ----------
+    public : array, table or path
+        Public rows, which the components are computed from.
+    rows : int
+        The number of private records.
+    epsilon, delta : float
+        The guarantee of the release.
+    classes : int, default=2
+        The number of classes.
+    label : str, optional
+        A column of the public rows that is left out.
+    features : sequence of str, optional
+        The feature columns. Default: all but the label.
+    ranks : bool, default=False
+        Whether columns are replaced by their ranks first ("ranks+components:33").
+
+    Returns
+    -------
+    str
+        The map, with at least one component.
+
+    Raises
+    ------
+    ParameterError
+        If epsilon or delta is outside its domain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> public = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 30)) + rng.normal(size=(500, 30))
+    >>> components_above_noise(public, 2000, 0.1, 1e-6)
+    'components:10'
+    >>> components_above_noise(public, 1_000_000, 1.0, 1e-6)
+    'components:30'
+    """
+    kind = "ranks+components" if ranks else "components"
+    reader = MeanOperator(1.0, map=f"{kind}:{_MOST}", clip=_CLIP, intercept=0.0, missing="mean")
+    public_rows = reader.public_rows(public, label=label, features=features)
+    sample, _ = public_rows.sample()
+    squares = np.mean((sample / public_rows.pipeline.bound) ** 2, axis=0)
+    noise = calibrated_moments(sample.shape[1], classes, rows, epsilon, delta)
+    least = _LEAST_SQUARE * noise.blocks["diagonal"].deviation / rows
+    return f"{kind}:{max(1, int(np.sum(squares >= least)))}"

@@ -1,1 +1,0 @@
-"""Noisy second moments of private records: summed, noised, planned."""

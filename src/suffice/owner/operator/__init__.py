@@ -1,1 +1,0 @@
-"""The mean operator of private labels and public rows: planned, summed, noised."""

@@ -1,0 +1,1001 @@
+"""What many parties could learn together at party-level privacy: from public numbers alone.
+
+Two forecasts stand side by side. Hamm et al. 2016, Theorem 4, bounds how much more risk a perturbed
+classifier has than any other one, w_0; corrected and tightened, with ||x|| <= 1 and without its
+term (lam/2) ||w_0||^2 it is
+
+    (c + lam) q^2 + 16 (32 + ln(1/delta_s)) / (lam N),
+
+q the exact quantile of the noise on the parameters (the paper has a looser one, and twice the
+logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M = 1 it is the bound
+(11) for majority votes. Ours (owner/mean_operator.py) predicts accuracy, for the operator.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.options import REQUIRED, data_option, numbers, option, privacy_option
+from suffice.owner.mean_operator import (
+    SIGNALS,
+    PublicMoments,
+    Utility,
+    gradient_change,
+    label_change,
+    operator_columns,
+)
+from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Payment, make_release
+from suffice.owner.parties.contribution import (
+    FITTED_ON_ROWS,
+    AuxiliaryRows,
+    check_samples,
+    choose_method,
+)
+from suffice.owner.parties.gathering import (
+    Enrolled,
+    Gathered,
+    Gathering,
+    ParameterTally,
+    PartyRecords,
+    PartySource,
+    Rejection,
+    RoundSource,
+    Sent,
+    TableSum,
+    TallySum,
+    VoteTally,
+)
+from suffice.owner.parties.procedures import (
+    NoisyClassSums,
+    NoisyOperator,
+    NoisyVotes,
+    PartyProcedure,
+    Round,
+)
+from suffice.owner.plans import Plan, planned_epsilons
+from suffice.owner.source import OwnerReport
+from suffice.privacy.calibrate import check_delta, check_promise, gaussian_multiplier
+from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.noise import LARGEST_SUM
+from suffice.release.release import Covariance, Release
+from suffice.tables.labels import Classes, check_classes
+
+__all__ = [
+    "METHODS",
+    "Aggregation",
+    "NoiseShape",
+    "PartyForecast",
+    "PartyMechanism",
+    "PartyMethod",
+    "PartyPlan",
+    "PartyPlanner",
+    "PrivateEnsemble",
+    "plan_parties",
+    "theorem_4",
+]
+
+
+_FAILURE_PROBABILITY = 0.05  # of each part of a bound
+_ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
+_BETTER = 0.01  # in accuracy: by which an alternative must be better to be named
+_USUAL = list(SIGNALS).index("usual")
+_MOST_PARTIES = 10**9
+
+
+@dataclass(frozen=True)
+class PartyForecast:
+    """One method at one epsilon: predicted accuracy where there is a forecast, else a bound.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each unit.
+    method : str
+        What is released.
+    protects : str
+        The unit that the guarantee protects: party or label.
+    noise : float
+        Score noise: the standard deviation that the mechanism adds to a score.
+    accuracy : tuple of float, optional
+        Predicted accuracy of the hard, the usual and the easy problem.
+    risk_bound : float, optional
+        The bound on the excess risk of Theorem 4, corrected.
+    """
+
+    epsilon: float
+    method: str
+    protects: str
+    noise: float
+    accuracy: tuple[float, ...] | None = None
+    risk_bound: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class PartyPlan(Plan):
+    """A table of what each method would give, and in words whether it is worth it.
+
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    rows : tuple of PartyForecast
+        One forecast for each method and epsilon.
+    without_noise : Utility
+        The forecast without noise.
+    needed : tuple of int
+        For each epsilon, the number of parties at which three quarters of the gain over guessing
+        remain for the usual problem.
+    verdicts : tuple of str
+        For each epsilon, the same in words; before them, what few records per class mean.
+    in_reach : tuple of bool
+        For each epsilon, whether there are enough parties.
+    """
+
+    parties: int
+    rows: tuple[PartyForecast, ...]
+    without_noise: Utility
+    needed: tuple[int, ...]
+    verdicts: tuple[str, ...]
+    in_reach: tuple[bool, ...]
+
+    title = (
+        "Predicted score noise and accuracy for two classes of equal size. Votes explain 5 %"
+        " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
+        " Theorem 4 of Hamm et al. (2016), corrected"
+    )
+    columns = ("epsilon", "method", "protects", "score noise", *SIGNALS, "risk bound")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text; a dash where there is no forecast or no bound."""
+        lines = [
+            (
+                f"{row.epsilon:g}",
+                row.method,
+                row.protects,
+                f"{row.noise:.2g}",
+                *(f"{a:.3f}" for a in row.accuracy or ()),
+                *(["-"] * (len(SIGNALS) if row.accuracy is None else 0)),
+                "-" if row.risk_bound is None else f"{row.risk_bound:.2g}",
+            )
+            for row in self.rows
+        ]
+        exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
+        return [*lines, ("", "without noise", "nothing", "0", *exact, "-")]
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Whether it is worth it, in sentences."""
+        return self.verdicts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        signals = list(SIGNALS)
+        return {
+            "parties": self.parties,
+            "rows": [
+                {
+                    "epsilon": row.epsilon,
+                    "method": row.method,
+                    "protects": row.protects,
+                    "noise": row.noise,
+                    "accuracy": None
+                    if row.accuracy is None
+                    else dict(zip(signals, row.accuracy, strict=True)),
+                    "risk_bound": row.risk_bound,
+                }
+                for row in self.rows
+            ],
+            "without_noise": dict(zip(signals, self.without_noise.accuracy, strict=True)),
+            "parties_needed": list(self.needed),
+            "in_reach": list(self.in_reach),
+            "verdicts": list(self.verdicts),
+        }
+
+
+@dataclass(frozen=True)
+class PartyPlanner:
+    """What a plan of many parties is made from: public numbers, and auxiliary rows if there are."""
+
+    parties: int = data_option(REQUIRED, "Number of enrolled parties, for example 500.")
+    epsilon: Sequence[float] = privacy_option(
+        REQUIRED,
+        "Epsilon of each party, for example 1; repeat it for several.",
+        parse=numbers,
+        many=True,
+    )
+    delta: float = privacy_option(
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
+    )
+    auxiliary: Any = data_option(
+        None,
+        "Public rows on which every party votes, as a table; or use --rows and --features.",
+        name="--aux",
+        path=Path,
+    )
+    rows: int | None = data_option(None, "Number of auxiliary rows, for example 2000.")
+    features: int | None = data_option(None, "Number of features, for example 30.")
+    classes: int = data_option(2, "Number of classes, for example 2.")
+    samples: int = data_option(100, "Number of records of each party, for example 100.")
+    lam: float = privacy_option(
+        1e-4,
+        "Weight of the penalty in the parties' own classifiers, for example 1e-4.",
+        name="--penalty-weight",
+    )
+
+    def plan(self) -> PartyPlan:
+        """Return the plan."""
+        for name, value in (("--rows", self.rows), ("--features", self.features)):
+            if self.auxiliary is not None and value is not None:
+                raise ParameterError(f"{name} cannot be used with --aux. Remove {name}.")
+        auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
+        return plan_parties(
+            self.parties,
+            self.epsilon,
+            self.delta,
+            auxiliary=auxiliary,
+            rows=self.rows,
+            features=self.features,
+            classes=self.classes,
+            samples=self.samples,
+            lam=self.lam,
+        )
+
+
+def plan_parties(
+    parties: int,
+    epsilon: float | Sequence[float],
+    delta: float = 1e-5,
+    *,
+    auxiliary: AuxiliaryRows | None = None,
+    rows: int | None = None,
+    features: int | None = None,
+    classes: int = 2,
+    samples: int = 100,
+    lam: float = 1e-4,
+) -> PartyPlan:
+    """Return what M parties would give at each epsilon. Nothing private is read.
+
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    epsilon : float or sequence of float
+        Epsilon of each party, or several to compare.
+    delta : float
+        Delta of each party. 0 for K-norm noise.
+    auxiliary : AuxiliaryRows, optional
+        The rows that parties vote on. Without them the plan needs ``rows`` and ``features``, and
+        assumes rows that are evenly spread over all directions.
+    rows : int, optional
+        Number of auxiliary rows.
+    features : int, optional
+        Number of features.
+    classes : int
+        Number of classes.
+    samples : int
+        Number of records of each party. Only the alternative uses it, in which every party releases
+        the labels of its own public rows with privacy per label, and a learner merges them.
+    lam : float
+        Weight of the penalty in the parties' own classifiers.
+
+    Returns
+    -------
+    PartyPlan
+        One line for each method and epsilon, and a verdict for each epsilon.
+
+    Raises
+    ------
+    ParameterError
+        If a number is missing or not positive.
+
+    Examples
+    --------
+    >>> from suffice import plan_parties
+    >>> plan_parties(20, 1.0, 1e-6, rows=500, features=10).in_reach
+    (False,)
+    >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).in_reach
+    (True,)
+    """
+    epsilons = planned_epsilons(epsilon, around=False)
+    counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
+    if not all(isinstance(n, int) and n > 0 for n in counts):
+        raise ParameterError(
+            "A plan needs at least one party, one record per party and two classes. Without --aux"
+            " it also needs --rows and --features."
+        )
+    delta = check_delta(delta)
+    if not lam > 0:
+        raise ParameterError(
+            "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+        )
+    situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
+    table: list[PartyForecast] = []
+    verdicts, needed, in_reach = [], [], []
+    for e in epsilons:
+        lines = situation.lines(e, delta)
+        table += lines
+        enough = situation.needed(e, delta)
+        needed.append(enough)
+        in_reach.append(situation.in_reach(lines[0]))
+        verdicts.append(_verdict(situation, e, lines, enough))
+    without = situation.without_noise
+    if situation.few_records:
+        verdicts.insert(
+            0,
+            f"Each party has at most two records per class ({samples:,} records, {classes:,}"
+            " classes), so most votes would be for a wrong class. Use --method class-sums"
+            f" --samples {samples}. What follows is about class sums.",
+        )
+    return PartyPlan(
+        parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(in_reach)
+    )
+
+
+def _moments(
+    auxiliary: AuxiliaryRows | None, rows: int | None, features: int | None, classes: int
+) -> PublicMoments:
+    if auxiliary is not None:
+        return PublicMoments.of(auxiliary.rows, auxiliary.count, classes)
+    width = int(features or 1)
+    return PublicMoments(np.ones(width), np.eye(width), int(rows or 1), classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Situation:
+    moments: PublicMoments
+    parties: int
+    samples: int
+    lam: float
+
+    @property
+    def without_noise(self) -> Utility:
+        """What exact votes would give."""
+        return self.moments.utility(np.zeros_like(self.moments.values))
+
+    def lines(self, epsilon: float, delta: float) -> list[PartyForecast]:
+        """Return the method that is chosen first, then the paper's, then labels merged.
+
+        Where parties have few records per class most votes are for a wrong class. No forecast of
+        the operator knows that, so that it has none there.
+        """
+        operator = self._operator(epsilon, delta)
+        if self.few_records:
+            first = [self._class_sums(epsilon, delta), replace(operator, accuracy=None)]
+        else:
+            first = [operator]
+        return [
+            *first,
+            *(self._perturbed(method, epsilon, delta) for method in ("soft", "majority-model")),
+            self._labels(epsilon, delta),
+        ]
+
+    def utility(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of the operator with whitened noise, of variance s_j (r z/M)^2."""
+        factor = label_change(self.moments.classes)
+        deviation = factor * _multiplier(epsilon, delta, self._dimension) / parties
+        return self.moments.utility(self.moments.values * deviation**2)
+
+    @property
+    def _dimension(self) -> int:
+        return len(self.moments.values) * operator_columns(self.moments.classes)
+
+    def chosen(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of the method that is chosen."""
+        forecast = self.utility_of_sums if self.few_records else self.utility
+        return forecast(parties, epsilon, delta)
+
+    def _operator(self, epsilon: float, delta: float) -> PartyForecast:
+        forecast = self.utility(self.parties, epsilon, delta)
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "operator", "party", noise, forecast.accuracy)
+
+    @property
+    def few_records(self) -> bool:
+        """Whether parties have so few records per class that class sums are chosen."""
+        return choose_method(self.moments.classes, self.samples) == "class-sums"
+
+    def utility_of_sums(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of class sums of n records of each party.
+
+        In white coordinates rows have length sqrt(d) about, and one party moves the sum of M n rows
+        of length one by 2 sqrt(n) (`ClassSums`).
+        """
+        moments, records = self.moments, self.samples * parties
+        length = math.sqrt(len(moments.values))
+        z = _multiplier(epsilon, delta, self._dimension)
+        deviation = 2 * math.sqrt(self.samples) * length * z / records
+        pooled = PublicMoments(
+            moments.values, moments.vectors, max(1, round(records)), moments.classes
+        )
+        return pooled.utility(moments.values * deviation**2)
+
+    def _class_sums(self, epsilon: float, delta: float) -> PartyForecast:
+        forecast = self.utility_of_sums(self.parties, epsilon, delta)
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "class-sums", "party", noise, forecast.accuracy)
+
+    def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
+        """Return noise and bound of the paper's methods, rows scaled to norm one."""
+        parties = 1 if method == "majority-model" else self.parties
+        bound = theorem_4(
+            parties,
+            self.moments.count,
+            len(self.moments.values),
+            classes=self.moments.classes,
+            epsilon=epsilon,
+            delta=delta,
+            lam=self.lam,
+        )
+        factor = 1.0 if self.moments.classes == 2 else 2.0  # two columns are compared
+        noise = factor * _multiplier(epsilon, delta, self._dimension) / (self.lam * parties)
+        return PartyForecast(epsilon, method, "party", noise, risk_bound=bound)
+
+    def _labels(self, epsilon: float, delta: float) -> PartyForecast:
+        """Return what M label-private mean operators of n rows each give, merged."""
+        moments = self.moments
+        factor = label_change(moments.classes)
+        z = _multiplier(epsilon, delta, self._dimension)
+        longest = math.sqrt(float(moments.values.sum()))
+        deviation = z * factor * longest / (self.samples * math.sqrt(self.parties))
+        pooled = PublicMoments(
+            moments.values, moments.vectors, self.samples * self.parties, moments.classes
+        )
+        forecast = pooled.utility(np.full_like(moments.values, deviation**2))
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "labels, merged", "label", noise, forecast.accuracy)
+
+    def remaining_gain(self, accuracy: Sequence[float]) -> float:
+        """Return the share that noise leaves of what the usual problem gains over guessing."""
+        exact = self.without_noise.accuracy[_USUAL] - 0.5
+        return (accuracy[_USUAL] - 0.5) / max(exact, 1e-12)
+
+    def in_reach(self, line: PartyForecast) -> bool:
+        """Say whether enough is kept."""
+        return line.accuracy is not None and self.remaining_gain(line.accuracy) >= _ENOUGH
+
+    def needed(self, epsilon: float, delta: float) -> int:
+        """Return the least number of parties with which enough is kept, to two digits."""
+        low, high = 1.0, float(_MOST_PARTIES)
+        while high / low > 1.01:
+            middle = math.sqrt(low * high)
+            enough = self.remaining_gain(self.chosen(middle, epsilon, delta).accuracy) >= _ENOUGH
+            low, high = (low, middle) if enough else (middle, high)
+        digits: int = 10 ** max(0, math.floor(math.log10(high)) - 1)
+        return math.ceil(high / digits) * digits
+
+
+def _multiplier(epsilon: float, delta: float, dimension: int) -> float:
+    """Return the noise per coordinate and unit of sensitivity: Gaussian, or K-norm for delta 0."""
+    if delta > 0:
+        return gaussian_multiplier(epsilon, delta)
+    return math.sqrt(dimension + 1) / epsilon
+
+
+def theorem_4(
+    parties: int,
+    rows: int,
+    features: int,
+    *,
+    classes: int,
+    epsilon: float,
+    delta: float = 0.0,
+    lam: float = 1e-4,
+) -> float:
+    """Return the bound on the excess risk of the soft classifier, each part failing with 5 %.
+
+    With delta > 0 for Gaussian noise, else for noise of density exp(-||eta|| / scale).
+    """
+    dimension = features * operator_columns(classes)
+    sensitivity = gradient_change(classes) / (lam * parties)
+    if delta > 0:
+        radius = math.sqrt(stats.chi2.isf(_FAILURE_PROBABILITY, dimension)) * gaussian_multiplier(
+            epsilon, delta
+        )
+    else:
+        radius = float(stats.gamma.isf(_FAILURE_PROBABILITY, dimension)) / epsilon
+    curvature = 0.25 if classes == 2 else 0.5
+    noise = (curvature + lam) * (radius * sensitivity) ** 2
+    return noise + 16 * (32 + math.log(1 / _FAILURE_PROBABILITY)) / (lam * rows)
+
+
+def _verdict(
+    situation: _Situation, epsilon: float, lines: Sequence[PartyForecast], enough: int
+) -> str:
+    chosen, labels = lines[0], lines[-1]
+    assert chosen.accuracy is not None  # noqa: S101  # for the type checker: both have one
+    assert labels.accuracy is not None  # noqa: S101
+    usual, remaining = (
+        chosen.accuracy[_USUAL],
+        max(0.0, situation.remaining_gain(chosen.accuracy)),
+    )
+    share = f"{100 * remaining:.0f} %"
+    result = f"{share} of the gain over guessing remains after noise (accuracy {usual:.2f})."
+    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
+    if situation.in_reach(chosen):
+        return f"{text} within reach. In the usual case {result}"
+    text += f" out of reach. In the usual case only {result}"
+    none = "No number of parties would be enough."
+    needed = none if enough >= _MOST_PARTIES else f"About {enough:,} parties would be needed."
+    if labels.accuracy[_USUAL] < usual + _BETTER:
+        return f"{text} {needed}"
+    return (
+        f"{text} {needed} If each party's rows may be public and only labels are private, merge"
+        f" label-private releases instead: predicted accuracy {labels.accuracy[_USUAL]:.2f} with"
+        f" {situation.samples:,} records each. Each party runs suffice release mean-operator"
+        " --pipeline-from FILE, and the learner runs suffice fit on all releases."
+    )
+
+
+class PartyMethod(StrEnum):
+    """What is released of many parties."""
+
+    AUTO = "auto"
+    OPERATOR = "operator"
+    CLASS_SUMS = "class-sums"
+    VOTE_TABLE = "vote-table"
+    SOFT = "soft"
+    MAJORITY_MODEL = "majority-model"
+    AVERAGE = "average"
+
+
+class PartyMechanism(StrEnum):
+    """The noise on a sum over parties; the first one is Gaussian where delta allows it."""
+
+    AUTO = "auto"
+    GAUSSIAN = "gaussian"
+    KNORM = "knorm"
+
+
+class NoiseShape(StrEnum):
+    """The noise of the operator: even in whitened coordinates, or over the coordinates as given."""
+
+    WHITENED = "whitened"
+    EVEN = "even"
+
+
+METHODS = {
+    "operator": "operator",
+    "class-sums": "class-sums",
+    "vote-table": "votes",
+    "soft": "operator",
+    "majority-model": "votes",
+    "average": "parameters",
+}  # and what each needs of a party
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """The release, and what happened to every contribution that is not in it.
+
+    Only the release is public. Everything else is for the aggregator.
+
+    Parameters
+    ----------
+    release : Release
+        The file to publish.
+    accepted : int
+        How many contributions were counted.
+    rejected : tuple of Rejection
+        The contributions that counted as zero.
+    missing : tuple of str
+        The names of enrolled parties without a contribution, where names are known.
+    absent : int
+        How many enrolled parties sent no contribution.
+    """
+
+    release: Release
+    accepted: int
+    rejected: tuple[Rejection, ...]
+    missing: tuple[str, ...]
+    absent: int
+
+
+@dataclass(frozen=True)
+class PrivateEnsemble(Mechanism[Round]):
+    """Protects each party: all of its data together, whatever it holds and however it votes.
+
+    M = ``enrolled`` parties vote on N public auxiliary rows. The methods are:
+
+    - "operator": the mean operator of their soft labels, (1/N) sum_i x_i alpha_i^T, with noise that
+      is even in whitened coordinates z = T x. One party moves it there by at most
+
+          (2/M) min(mean ||z_i||, sqrt(lambda_max(Z^T Z / N)))
+
+      (sqrt2/M for three classes or more). Neither the number of rows nor a penalty matters.
+    - "class-sums": the same operator, from the parties' own n = ``samples`` records instead of
+      votes: rows of length one in whitened coordinates, summed by class. One party's sum is scaled
+      down to norm sqrt(n), so that it moves the total by at most 2 sqrt(n).
+    - "auto": "class-sums" if parties have at most two records per class, else "operator".
+    - "vote-table": the table of mean votes itself. One party moves the counts by at most sqrt(2 N).
+    - "soft", "majority-model", "average": a classifier by output perturbation (Hamm et al. 2016,
+      Algorithms 2 and 1, and Pathak et al. 2010), at penalty ``lam``
+      (owner/parties/output_perturbation.py).
+
+    The guarantee assumes that the auxiliary rows, their pipeline, the classes and the enrolled
+    parties are public. It assumes that a party's contribution depends on its own data alone. The
+    parties must trust whoever runs this with their contributions. If the numbers of the pipeline
+    come from private rows, or their origin is unknown, the guarantee is data-dependent.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each party.
+    delta : float
+        Delta of each party. Gaussian noise needs a value above 0.
+    method : str
+        What is released: "auto", "operator", "class-sums", "vote-table", "soft", "majority-model"
+        or "average".
+    classes : sequence
+        The possible labels, all texts or all integers.
+    mechanism : {"auto", "gaussian", "knorm"}
+        The noise. "knorm" has delta = 0; "auto" uses Gaussian noise if ``delta`` is above 0.
+    noise_shape : {"whitened", "even"}
+        The shape of the noise on the operator. "even" is never better.
+    lam : float
+        Weight of the penalty.
+    private_auxiliary : bool
+        Whether each auxiliary row is protected too, together with a party. Only for "soft" and
+        "majority-model", and with a pipeline that was not fitted on these rows. The release then
+        states two guarantees, per party and per record, and both are charged.
+    samples : int, optional
+        The public number of records of each party, for "class-sums" and "auto". A party may have
+        more or fewer; it counts as this many.
+
+    Raises
+    ------
+    ParameterError
+        If epsilon, delta, the method or the classes are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows, PrivateEnsemble
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> ensemble = PrivateEnsemble(epsilon=1.0, delta=1e-6)
+    >>> [(str(g.unit), g.epsilon <= 1.0) for g in ensemble.guarantees(auxiliary, enrolled=500)]
+    [('party', True)]
+    """
+
+    name = "parties"
+    source = PartySource
+    planner = PartyPlanner
+
+    epsilon: float = option(REQUIRED, **EPSILON)
+    delta: float = privacy_option(
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
+    )
+    method: str = privacy_option(
+        "operator",
+        "What is released: auto, class-sums, operator, vote-table, soft, majority-model or average"
+        " (docs/parties.md).",
+        choices=PartyMethod,
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+    mechanism: str = privacy_option(
+        "auto",
+        "Noise: gaussian or knorm. auto uses gaussian if delta is above 0.",
+        choices=PartyMechanism,
+    )
+    noise_shape: str = privacy_option(
+        "whitened",
+        "Shape of the noise on the mean operator: whitened (less noise) or even.",
+        choices=NoiseShape,
+    )
+    lam: float = privacy_option(
+        1e-4,
+        "Weight of the penalty, for example 1e-4: in the parties' own classifiers, and in soft,"
+        " majority-model and average.",
+        name="--penalty-weight",
+    )
+    private_auxiliary: bool = privacy_option(
+        False,  # noqa: FBT003  # a default
+        "Protect each auxiliary row too. Only with --method soft or majority-model, and with"
+        " --pipeline-from.",
+        name="--private-aux",
+    )
+    samples: int | None = privacy_option(
+        None,
+        "Public number of records of each party, for example 8. Only for --method class-sums and"
+        " auto.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_promise(self)
+        if self.released_method == "class-sums":
+            check_samples(self.samples)
+        elif self.samples is not None and self.method != "auto":
+            raise ParameterError(
+                f"--samples cannot be used with --method {self.method}. Remove --samples (Python:"
+                " samples)."
+            )
+
+    @property
+    def released_method(self) -> str:
+        """The method, "auto" decided: from the numbers of classes and of records of each party."""
+        if self.method != "auto":
+            return self.method
+        return choose_method(len(self.declared_classes()), check_samples(self.samples))
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def check_payment(self, source: RoundSource, payment: Payment) -> None:
+        """Raise unless protected auxiliary rows, and only those, have a data set to charge."""
+        auxiliary_dataset = source.auxiliary_dataset
+        if not self.private_auxiliary:
+            if auxiliary_dataset is not None:
+                raise ParameterError(
+                    "--aux-dataset can be used only with --private-aux. Remove --aux-dataset"
+                    " (Python: auxiliary_dataset), or protect the auxiliary rows (Python:"
+                    " private_auxiliary=True)."
+                )
+            return
+        if source.preprocessing.pipeline is None and not isinstance(
+            source.auxiliary, AuxiliaryRows
+        ):  # before they are read: what is said of public rows must not be said of these
+            raise ParameterError(FITTED_ON_ROWS)
+        if source.found_at is not None:
+            raise ParameterError(
+                "The auxiliary rows are protected, so the release must not say where they are."
+                " Remove --rows-url (Python: found_at)."
+            )
+        if payment.ledger is not None and not auxiliary_dataset:
+            raise ParameterError(
+                "Protected auxiliary rows need a budget of their own, besides the parties' budget."
+                " Create one (suffice ledger init FILE --dataset NAME --epsilon ... --unit"
+                " record), then name it: --aux-dataset NAME (Python: auxiliary_dataset=...)."
+            )
+        if payment.ledger is None and auxiliary_dataset is not None:
+            raise ParameterError(
+                "Without a ledger no data set is charged. Remove --aux-dataset (Python:"
+                " auxiliary_dataset)."
+            )
+
+    def public(self, source: RoundSource) -> Round:
+        """Return the round: auxiliary rows, classes and enrolled parties."""
+        sent, start = self._contents(source)
+        return Round(
+            source.rows,
+            self.declared_classes(),
+            source.parties,
+            self.mechanism,
+            self.epsilon,
+            self.delta,
+            self.private_auxiliary,
+            request={
+                "method": self.released_method,
+                "mechanism": self.mechanism,
+                "noise": self.noise_shape,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "lam": self.lam,
+                **({"samples": self.samples} if self.released_method == "class-sums" else {}),
+            },
+            sent=sent,
+            start=start,
+            auxiliary_dataset=source.auxiliary_dataset,
+            found_at=source.found_at,
+        )
+
+    def _contents(self, source: RoundSource) -> tuple[Any, Any]:
+        """Return how what parties sent is read, and how its sum begins."""
+        rows, classes, parties = source.rows, self.declared_classes(), source.parties
+        if isinstance(source, PartySource):
+            record_arguments = (rows, source.label or "", classes, source.party, parties)
+            records = PartyRecords(*record_arguments)
+            return (
+                lambda: records.batches(source.data),
+                lambda statistic: TableSum(
+                    PartyRecords(*record_arguments), rows, statistic, self.lam, self.samples or 1
+                ),
+            )
+        if isinstance(source.data, VoteTally | ParameterTally):
+            return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
+        return (
+            lambda: source.data,
+            lambda statistic: Gathering(
+                statistic, rows, classes, parties, self.lam, samples=self.samples or 1
+            ),
+        )
+
+    def choose(self, public: Round) -> PartyProcedure:
+        """Return how a release is made, calibrated before anything private is seen."""
+        if public.enrolled.count * 2**40 >= LARGEST_SUM:
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
+        method = self.released_method
+        if self.private_auxiliary and method not in ("soft", "majority-model"):
+            raise ParameterError(
+                f"--method {method} cannot protect the auxiliary rows. Use --method soft or"
+                " majority-model, or remove --private-aux."
+            )
+        if method == "operator":
+            return NoisyOperator(public, self.noise_shape)
+        if method == "class-sums":
+            return NoisyClassSums(public, check_samples(self.samples))
+        if method == "vote-table":
+            return NoisyVotes(public)
+        from suffice.owner.parties.output_perturbation import (  # solvers are heavy
+            Averaged,
+            Distilled,
+        )
+
+        if method == "average":
+            return Averaged(public, self.lam)
+        majority = method == "majority-model"
+        return Distilled(public, self.lam, majority=majority, private=self.private_auxiliary)
+
+    def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
+        """Return what the parties could learn together, from the auxiliary rows alone.
+
+        Parameters
+        ----------
+        source : RoundSource
+            The auxiliary rows and the enrolled parties.
+        epsilons : sequence of float
+            The epsilons to compare. Default: the epsilon of this mechanism.
+
+        Returns
+        -------
+        PartyPlan
+            One line for each method and epsilon.
+        """
+        return plan_parties(
+            source.parties.count,
+            tuple(epsilons) or self.epsilon,
+            self.delta,
+            auxiliary=source.rows,
+            classes=len(self.declared_classes()),
+            lam=self.lam,
+        )
+
+    def aggregate(
+        self,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        auxiliary: AuxiliaryRows,
+        *,
+        enrolled: Enrolled | int | Sequence[str],
+        ledger: Any,
+        dataset: str | None = None,
+        auxiliary_dataset: str | None = None,
+        request: str | None = None,
+        found_at: str | None = None,
+        unprotected: bool = False,
+    ) -> Aggregation:
+        """Return the release of these contributions, charged to a ledger.
+
+        A budget belongs to the enrolled parties: another round with the same parties is charged to
+        the same budget. Parties that are only counted are taken for the same wherever there are as
+        many. Protected auxiliary rows are a data set too: all rounds that vote on them are charged
+        to it. Both are charged, or neither is. If no contribution belongs to this round by its
+        header, which is public, nothing is charged or released.
+
+        Parameters
+        ----------
+        contributions : iterable of PartyContribution, str, Path or bytes; or a tally
+            The contributions, ``*.part`` files or their bytes, or a tally of one table of all
+            parties.
+        auxiliary : AuxiliaryRows
+            The rows that the parties voted on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+        ledger : Ledger or None
+            The ledger that is charged. None releases without a budget.
+        dataset : str, optional
+            The data set of the parties in the ledger.
+        auxiliary_dataset : str, optional
+            The data set of protected auxiliary rows in the ledger, with a budget per record.
+        request : str, optional
+            Name of this request. The same name returns the same file at no charge.
+        found_at : str, optional
+            Where others can find the auxiliary rows.
+        unprotected : bool
+            Whether to release even if the pipeline makes the guarantee data-dependent.
+
+        Returns
+        -------
+        Aggregation
+            The release, and what happened to each contribution.
+
+        Raises
+        ------
+        ParameterError
+            If no contribution belongs to this round, or a party contributed twice.
+        BudgetError
+            If the release would exceed a budget.
+        UnprotectedError
+            If the guarantee is data-dependent and ``unprotected`` is false.
+        """
+        reports: list[OwnerReport] = []
+        source = RoundSource(
+            contributions,
+            auxiliary=auxiliary,
+            enrolled=enrolled,
+            auxiliary_dataset=auxiliary_dataset,
+            found_at=found_at,
+            report=reports.append,
+        )
+        payment = Payment(ledger, dataset, request, unprotected)
+        release = make_release(self, source, payment)
+        facts = {name: value for name, value in reports[0].facts.items() if name != "kind"}
+        return Aggregation(release, **facts)
+
+    def guarantees(
+        self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
+    ) -> tuple[Guarantee, ...]:
+        """Return the guarantees of a release, first per party. No contribution is needed.
+
+        Parameters
+        ----------
+        auxiliary : AuxiliaryRows
+            The rows that the parties vote on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+
+        Returns
+        -------
+        tuple of Guarantee
+            Per party, and per record of protected auxiliary rows.
+        """
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).stated_guarantees()
+
+    def covariance(
+        self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
+    ) -> Covariance:
+        """Return the covariance of the noise of a release, per column.
+
+        Parameters
+        ----------
+        auxiliary : AuxiliaryRows
+            The rows that the parties vote on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+
+        Returns
+        -------
+        Covariance
+            The covariance of the noise.
+        """
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).covariance()
+
+    def procedure(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> PartyProcedure:
+        """Return how a release is made, from public facts."""
+        return self.choose(self.public(RoundSource((), auxiliary=auxiliary, enrolled=enrolled)))
+
+    def gathered(
+        self,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        auxiliary: AuxiliaryRows,
+        enrolled: Enrolled,
+    ) -> Gathered:
+        """Return the exact sum of the contributions, which is private; those at fault are named.
+
+        Whether a table holds anything of an enrolled party is private too: a tally is never refused
+        for being empty.
+        """
+        source = RoundSource(contributions, auxiliary=auxiliary, enrolled=enrolled)
+        sent, start = self._contents(source)
+        exact = start(METHODS[self.released_method])
+        for item in sent():
+            exact.update(item)
+        exact.check()
+        gathered: Gathered = exact.result()
+        return gathered

@@ -1,0 +1,396 @@
+"""What an owner grants to those who propose: a policy, as data, and the decision under it.
+
+A decision is a function of the proposal, of the policy and of what remains of the budget. It never
+sees the owner's table, so no answer can tell anything about a label.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from suffice import strict_json
+from suffice.errors import CorruptFileError, ParameterError
+from suffice.plain_text import listed
+from suffice.privacy.calibrate import check_delta, check_epsilon
+from suffice.privacy.guarantee import Budget
+from suffice.privacy.noise import NOISES, needs_delta
+from suffice.release.file import read_bounded
+
+__all__ = [
+    "KINDS",
+    "STATES",
+    "Decision",
+    "Policy",
+    "Terms",
+    "Verdict",
+    "Wanted",
+    "decide",
+    "grantable_mechanisms",
+    "policy_lines",
+    "too_wide",
+]
+
+
+_MOST_BYTES = 2**20
+_GRANTABLE = ("mean-operator",)
+_STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left
+
+
+def grantable_mechanisms() -> tuple[str, ...]:
+    """Return every mechanism that a policy can grant; "auto" lets public rows choose.
+
+    "response" is not among them: it speaks of rows one by one, and a proposal names them without
+    their order.
+    """
+    return ("auto", *NOISES)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms that two agents negotiate: alpha of Patrini et al. 2016, Algorithm 3.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label.
+    delta : float
+        Delta; Gaussian noise needs a value above 0.
+    mechanism : str
+        The mechanism that keeps them; auto leaves the choice open.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    mechanism: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        if not self.mechanism:
+            raise ParameterError("The mechanism must have a name; auto leaves the choice open.")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody proposes, as far as a policy has a say in it: all of it public.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of release.
+    terms : Terms
+        Epsilon, delta and mechanism.
+    rows : int
+        Number of rows.
+    features : tuple of str
+        The feature columns.
+    mapped : bool
+        Whether rows would go through a feature map.
+    coordinates : int
+        How many coordinates rows would have at least, by arithmetic.
+    classes : tuple of str
+        The classes in their canonical spelling.
+    """
+
+    kind: str
+    terms: Terms
+    rows: int
+    features: tuple[str, ...]
+    mapped: bool = False
+    coordinates: int = 0
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits what is granted, request by request; the ledger limits the total.
+
+    Parameters
+    ----------
+    largest_epsilon : float
+        The largest epsilon of one request.
+    largest_delta : float
+        The largest delta of one request.
+    mechanisms : tuple of str
+        The accepted mechanisms; "auto" among them accepts every one.
+    kinds : tuple of str
+        The kinds of release that are granted.
+    features : tuple of str, optional
+        The columns that may be proposed. Default: all but the label. Name them whenever the table
+        has columns that are not public.
+    least_rows : int
+        The least number of rows that something is granted about.
+    maps : bool
+        Whether rows may go through a feature map.
+    most_coordinates : int
+        How many coordinates rows may have, mapped or not: work and memory grow with their square.
+    classes : tuple, optional
+        The classes of the label column, where the ledger does not declare them.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain.
+
+    Examples
+    --------
+    >>> from suffice.owner.policy import Policy
+    >>> policy = Policy.from_json({"largest_epsilon": 1, "features": ["age"]})
+    >>> policy.largest_epsilon, policy.features, policy.maps
+    (1.0, ('age',), False)
+    """
+
+    largest_epsilon: float
+    largest_delta: float = 0.0
+    mechanisms: tuple[str, ...] = ("auto",)
+    kinds: tuple[str, ...] = _GRANTABLE
+    features: tuple[str, ...] | None = None
+    least_rows: int = 1
+    maps: bool = False
+    most_coordinates: int = 2000
+    classes: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.largest_epsilon)
+        check_delta(self.largest_delta)
+        _check_names("mechanisms", self.mechanisms, grantable_mechanisms())
+        _check_names("kinds", self.kinds, _GRANTABLE)
+        if self.features is not None:
+            _check_names("features", self.features, self.features)
+        for field in ("least_rows", "most_coordinates"):
+            number = getattr(self, field)
+            if type(number) is not int or number < 1:
+                raise ParameterError(f"The policy's {field} must be a positive integer.")
+        if not isinstance(self.maps, bool):
+            raise ParameterError("The policy's maps must be true or false.")
+        if self.classes is not None:
+            _check_classes(self.classes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Policy":
+        """Return the policy in a JSON file."""
+        return cls.from_json(strict_json.parse(read_bounded(Path(path), _MOST_BYTES)))
+
+    @classmethod
+    def from_json(cls, data: object) -> "Policy":
+        """Return the policy of plain JSON values; a field that is missing has its default.
+
+        Raises
+        ------
+        ParameterError
+            If a field is unknown (misspelt, it would otherwise loosen the policy in silence), or
+            is not what it must be.
+        """
+        if not isinstance(data, dict):
+            raise ParameterError("A policy must be a JSON object.")
+        field_names = [field.name for field in fields(cls)]
+        unknown = sorted(set(data) - set(field_names))
+        if unknown:
+            raise ParameterError(
+                f"A policy has no field {unknown[0]!r}. Its fields are {', '.join(field_names)}."
+            )
+        if "largest_epsilon" not in data:
+            raise ParameterError("A policy needs the field largest_epsilon, for example 1.")
+        return cls(**{name: _value(name, value) for name, value in data.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policy as plain JSON values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return one field of a policy file as the type that the policy holds."""
+    try:
+        if name in {"largest_epsilon", "largest_delta"}:
+            return strict_json.number(value)
+    except CorruptFileError:
+        raise ParameterError(f"The policy's {name} must be a number.") from None
+    if name in {"features", "classes"} and value is None:
+        return None
+    if name in {"mechanisms", "kinds", "features", "classes"}:
+        return tuple(value) if isinstance(value, list) else value
+    return value
+
+
+def _check_names(field: str, names: Any, allowed: Sequence[str]) -> None:
+    good = isinstance(names, tuple) and names and all(isinstance(n, str) and n for n in names)
+    if not good or len(set(names)) < len(names) or not set(names) <= set(allowed):
+        choice = f", of {', '.join(allowed)}" if field != "features" else ""
+        raise ParameterError(f"The policy's {field} must be a list of different names{choice}.")
+
+
+def _check_classes(classes: Any) -> None:
+    different = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
+    if not different or not all(isinstance(c, str | int) for c in classes):
+        raise ParameterError("The policy's classes must be a list of two or more different labels.")
+
+
+class Verdict(StrEnum):
+    """What becomes of a request."""
+
+    GRANTED = "granted"
+    COUNTERED = "countered"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to a proposal.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        granted, countered or refused.
+    terms : Terms or None
+        The terms that would be granted; None if none would.
+    reasons : tuple of str
+        Why, and what to change.
+    """
+
+    verdict: Verdict
+    terms: Terms | None
+    reasons: tuple[str, ...] = ()
+
+
+def decide(wanted: Wanted, policy: Policy, remaining: Budget | None) -> Decision:
+    """Return what an owner answers: reads public things only, never a label or a row.
+
+    Epsilon, delta and mechanism are negotiable: too much of them is countered with the nearest
+    terms that would be granted. Everything else (kind, features, classes, maps, too few rows) is
+    refused, with what to change. Classes are compared as they are spelt here, in any order.
+
+    Parameters
+    ----------
+    wanted : Wanted
+        The proposal.
+    policy : Policy
+        What the owner grants.
+    remaining : Budget or None
+        What remains of the budget per label; None for nothing.
+
+    Returns
+    -------
+    Decision
+        The verdict, the terms that would be granted, and the reasons.
+    """
+    refusals = _refusals(wanted, policy)
+    if remaining is None or _rounded_down(remaining.epsilon) == 0:
+        refusals.append("the data set's budget is spent")
+    if refusals or remaining is None:
+        return Decision(Verdict.REFUSED, None, tuple(refusals))
+    terms = _nearest(wanted.terms, policy, remaining)
+    if terms is None:
+        reason = f"all of {', '.join(policy.mechanisms)} need a delta above 0"
+        return Decision(Verdict.REFUSED, None, (reason,))
+    if terms == wanted.terms:
+        return Decision(Verdict.GRANTED, terms)
+    return Decision(Verdict.COUNTERED, terms, tuple(_differences(wanted.terms, terms, policy)))
+
+
+def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
+    reasons = []
+    if wanted.kind not in policy.kinds:
+        reasons.append(f"only these kinds are granted: {', '.join(policy.kinds)}")
+    offered = set(wanted.features if policy.features is None else policy.features)
+    private = [name for name in wanted.features if name not in offered]
+    if private:
+        reasons.append(f"these features are not granted: {_some(private)}")
+    if policy.classes is not None and {*wanted.classes} != {*policy.classes}:
+        reasons.append(f"the classes are {_some(policy.classes, 12)}; propose these")
+    if wanted.rows < policy.least_rows:
+        reasons.append(f"nothing is granted about fewer than {policy.least_rows} rows")
+    if wanted.mapped and not policy.maps:
+        reasons.append("no feature maps are granted; propose the rows as they are")
+    if wanted.coordinates > policy.most_coordinates:
+        reasons.append(too_wide(policy))
+    return reasons
+
+
+def too_wide(policy: Policy) -> str:
+    """Return the reason why rows of more coordinates are not granted."""
+    return f"rows may have at most {policy.most_coordinates} coordinates, mapped or not"
+
+
+def _nearest(proposed: Terms, policy: Policy, remaining: Budget) -> Terms | None:
+    """Return the terms nearest to those proposed that policy and ledger allow, or None."""
+    epsilon = min(proposed.epsilon, policy.largest_epsilon)
+    if epsilon > remaining.epsilon:
+        epsilon = _rounded_down(remaining.epsilon)
+    delta = min(proposed.delta, policy.largest_delta, remaining.delta)
+    accepted = grantable_mechanisms() if "auto" in policy.mechanisms else policy.mechanisms
+    usable = [name for name in accepted if delta > 0 or not needs_delta(name)]
+    if not usable:
+        return None
+    return Terms(epsilon, delta, proposed.mechanism if proposed.mechanism in usable else usable[0])
+
+
+def _differences(proposed: Terms, nearest: Terms, policy: Policy) -> list[str]:
+    """Return a reason for each term that was moved."""
+    reasons = []
+    if nearest.epsilon != proposed.epsilon:
+        limited_by_policy = nearest.epsilon == policy.largest_epsilon
+        why = "per request" if limited_by_policy else "which is what remains of the budget"
+        reasons.append(f"epsilon: at most {nearest.epsilon}, {why}")
+    if nearest.delta != proposed.delta:
+        limited_by_policy = nearest.delta == policy.largest_delta
+        why = "per request" if limited_by_policy else "which is the delta of the budget"
+        reasons.append(f"delta: at most {nearest.delta}, {why}")
+    if nearest.mechanism != proposed.mechanism:
+        reasons.append(f"mechanism: {nearest.mechanism} is granted, the proposed one is not")
+    return reasons
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """Return a few names, short and in ASCII, as an answer can hold them."""
+    text = ", ".join(ascii(name)[:60] for name in names[:most])
+    return text + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _rounded_down(epsilon: float) -> float:
+    return math.floor(Decimal(repr(float(epsilon))) * _STEPS) / _STEPS
+
+
+# What the store calls a charge without output is not for people.
+STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
+# Nor is what the audit log calls an entry.
+KINDS: Mapping[str, str] = {
+    "debit": "charge",
+    "finish": "release stored",
+    "burnt": "output lost",
+    "grant": "proposal granted",
+    "refusal": "refused",
+    "budget": "budget set",
+    "classes": "classes declared",
+    "opened": "ledger made",
+    "frozen": "ledger frozen",
+    "recovered": "ledger recovered",
+    "minted": "token made",
+    "revoked": "token revoked",
+}
+
+
+def policy_lines(policy: Policy) -> list[tuple[str, str]]:
+    """Return what a policy allows, each with its heading.
+
+    Examples
+    --------
+    >>> policy_lines(Policy(1.0, features=("age",)))[0]
+    ('one request', 'epsilon 1, delta 0')
+    """
+    features = "all but the label" if policy.features is None else listed(policy.features)
+    classes = "those of the ledger" if policy.classes is None else listed(policy.classes)
+    return [
+        ("one request", f"epsilon {policy.largest_epsilon:g}, delta {policy.largest_delta:g}"),
+        ("mechanisms", listed(policy.mechanisms)),
+        ("kinds", listed(policy.kinds)),
+        ("columns", features),
+        ("classes", classes),
+        ("rows", f"{policy.least_rows:,} or more"),
+        ("feature maps", "allowed" if policy.maps else "not allowed"),
+        ("coordinates", f"at most {policy.most_coordinates:,}"),
+    ]

@@ -1,0 +1,1194 @@
+"""One pass over private labels: the exact class counts of every bag. Owner's side only."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ForeignRowsError, ParameterError, PrivacyError
+from suffice.models.simplex import nearest_proportions
+from suffice.options import (
+    REQUIRED,
+    Group,
+    Option,
+    data_option,
+    numbers,
+    option,
+    output_option,
+    privacy_option,
+    values,
+)
+from suffice.owner.count_noise import (
+    FARTHEST,
+    BagSizes,
+    CountMechanism,
+    CountNoise,
+    DirichletSettings,
+    ScaledCounts,
+    bag_sizes,
+    best_count_noise,
+    check_settings,
+    count_noise,
+    every_count_noise,
+)
+from suffice.owner.labelled import (
+    Contents,
+    LabelFingerprint,
+    LabelProcedure,
+    LabelStatistic,
+    Preprocessing,
+    PublicRows,
+    PublicTable,
+    open_public,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.mean_operator import MeanOperator, RandomisedLabels
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, Public
+from suffice.owner.plans import Plan, planned_epsilons
+from suffice.owner.source import LabelledBatch, LabelledPart, PublicSource
+from suffice.privacy.calibrate import check_delta, check_epsilon, check_promise
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Protection
+from suffice.release.codec import encode, load
+from suffice.release.release import Release, RowSet
+from suffice.strict_json import canonical
+from suffice.tables.bags import BagDigest, Bags, bag_columns, read_bags
+from suffice.tables.columns import feature_names, resolve_roles
+from suffice.tables.labels import Classes, check_classes
+from suffice.tables.rowhash import hash_rows
+from suffice.tables.sources import column_names, open_columns, open_declared, row_count
+from suffice.tables.table import Table
+from suffice.tables.writing import check_ending, write_table
+
+__all__ = [
+    "BAG_COLUMNS",
+    "KAPPA",
+    "BagSource",
+    "BaggedTable",
+    "ExactCounts",
+    "LabelProportions",
+    "NoisyProportions",
+    "PlannedProportions",
+    "PlannedSkew",
+    "ProportionForecast",
+    "ProportionPlan",
+    "ProportionPlanner",
+    "SigmaRule",
+    "SkewPlan",
+    "SkewPlanner",
+    "SkewedBags",
+    "SkewedSource",
+    "assign_bags",
+    "assigned_bags",
+    "check_bags_paid",
+    "formed_by_response",
+    "plan_proportions",
+    "plan_skew",
+    "skew_epsilon",
+]
+
+
+class ExactCounts(LabelStatistic):
+    """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
+
+    def __init__(
+        self, public: PublicRows, bags: Bags, classes: Classes, *, identified: bool = True
+    ) -> None:
+        self.classes, self._bags = classes, len(bags.names)  # not who is in them: it travels
+        self._pipeline = public.pipeline
+        self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
+        self._labels = LabelFingerprint(classes, identified=identified)
+        self._counts = np.zeros(self._bags * len(classes), dtype=np.int64)
+        self._count = 0
+
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._labels.lead()
+
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in rows with their labels and bags."""
+        assert batch.bags is not None  # noqa: S101  # for the type checker
+        columns = self._pipeline.encoded(batch.rows)  # also refuses what a learner could not map
+        if not np.isfinite(columns).all():
+            self._pipeline.explain_holes(columns)
+        inside = batch.bags >= 0
+        cells = (batch.bags * len(self.classes) + batch.codes[:, None])[inside]
+        self._counts += np.bincount(cells, minlength=self._counts.size)
+        self._rows.update(batch.rows, batch.bags)
+        self._labels.update(batch.codes)
+        self._count += len(batch)
+
+    def merge(self, other: "ExactCounts") -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        self._counts += other._counts  # one of us
+        self._rows.merge(other._rows)
+        self._labels.merge(other._labels)
+        self._count += other._count
+
+    @property
+    def count(self) -> int:
+        """The number of rows that were read."""
+        return self._count
+
+    def result(self) -> np.ndarray:
+        """Return the exact counts (bags, classes): private."""
+        return self._counts.reshape(self._bags, len(self.classes))
+
+    def row_set(self, found_at: str | None) -> RowSet:
+        """Return the name of the public rows with their bags."""
+        return RowSet(self._rows.count, self._rows.result(), found_at)
+
+    @property
+    def public_rows(self) -> str:
+        """The hash that the public rows have in any order."""
+        return self._rows.public_rows
+
+    @property
+    def outside(self) -> int:
+        """How many labels were of no class: none, for that is an error here."""
+        return self._labels.outside
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the private labels; leaves under the ledger's key only."""
+        return self._labels.result()
+
+
+_ONE_DIRECTION = Assumption(
+    "the loss counts one way only, from these counts to a neighbour's, as the paper's rule for"
+    " sigma has it",
+    "chosen by the owner (sigma_rule)",
+)
+
+
+@dataclass(frozen=True)
+class BaggedTable(Public):
+    """Public rows and the public bags that they are in.
+
+    Parameters
+    ----------
+    table : PublicTable
+        The public rows and their private labels.
+    bags : Bags
+        Which bags each row is in.
+    formed : Assumption
+        How the bags came about.
+    """
+
+    table: PublicTable
+    bags: Bags
+    formed: Assumption
+
+    @property
+    def shown(self) -> Iterable[str]:
+        """The feature columns: all of them are public."""
+        return self.table.shown
+
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the rows with their private labels and their bags, in parts."""
+        return self.table.parts(self.bags.codes)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyProportions(LabelProcedure[ExactCounts]):
+    """Class counts of bags with noise, and the proportions nearest to them.
+
+    ``mechanism`` is the name of ``noise``; ``formed`` says how the bags came about.
+    """
+
+    kind = "proportions"
+    bags: Bags
+    formed: Assumption
+    mechanism: str
+    noise: CountNoise
+
+    def accumulator(self, *, identified: bool) -> ExactCounts:
+        """Return empty counts."""
+        return ExactCounts(self.public.rows, self.bags, self.classes, identified=identified)
+
+    def event(self, exact: ExactCounts | None) -> Event:
+        """Return what one label costs: it was known from the sizes of the bags."""
+        del exact
+        return self.noise.event
+
+    @property
+    def promise_kind(self) -> Protection:
+        """Whether the guarantee is global: a scaled Dirichlet's is not."""
+        return self.noise.kind
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """How the bags came about, and what the paper's rules for sigma leave out."""
+        one_direction = isinstance(self.noise, ScaledCounts) and self.noise.rule != "exact"
+        return (self.formed, *([_ONE_DIRECTION] if one_direction else []))
+
+    @property
+    def shown(self) -> Iterable[str]:
+        """What the guarantee calls public."""
+        several = f", up to {self.bags.overlap} of them" if self.bags.overlap > 1 else ""
+        bags = f"which bags a row is in{several} (and so their sizes)"
+        return ("the feature columns of every row", bags, "the class list")
+
+    def parameters(self, exact: ExactCounts) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        names = hashlib.sha256(canonical(list(self.bags.names))).hexdigest()
+        return {**super().parameters(exact), "bags": names}
+
+    def contents(self, exact: ExactCounts) -> Contents:
+        """Return noisy counts and proportions."""
+        sizes = self.bags.sizes
+        noisy = self.noise.draw(exact.result())
+        proportions = nearest_proportions(noisy / sizes[:, None])
+        arrays = {
+            "proportions": proportions / proportions.sum(axis=1, keepdims=True),
+            "counts": np.ascontiguousarray(noisy),
+            "sizes": sizes.astype(np.int64),
+        }
+        details = {"bags": list(self.bags.names), "mechanism": self.mechanism}
+        return arrays, details, self.noise.covariance()
+
+
+_NATURAL_BAGS = (
+    "A learner assumes that each class looks alike in all bags (label shift).",
+    "Bags formed at random, or by `suffice release bags`, keep this true.",
+    "Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.",
+)
+_SKEWED_BAGS = (
+    "Such bags keep each class alike in all bags (label shift), as learners of proportions assume.",
+)
+_SKEWS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+BAG_COLUMNS: dict[str, Any] = {
+    "name": "--bag",
+    "help": "Public column that says which bag a row is in, for example year (repeatable).",
+    "group": Group.DATA,
+    "parse": lambda columns: columns[0] if len(columns) == 1 else tuple(columns),
+    "many": True,
+}
+KAPPA: dict[str, Any] = {
+    "help": "Number that scaled-dirichlet-bounded adds to every count, for example 8; public.",
+    "group": Group.PRIVACY,
+}
+
+
+@dataclass(frozen=True)
+class PlannedProportions:
+    """One mechanism at one epsilon, and the error that is predicted for it.
+
+    Parameters
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    epsilon : float
+        The epsilon that it is calibrated for.
+    distortion : float
+        Predicted error of the proportions: the expected sum over classes of how far off they are,
+        averaged over bags.
+    worst : float
+        The same for the bag in which it is largest.
+    protected : bool
+        Whether the guarantee is global.
+    """
+
+    mechanism: str
+    epsilon: float
+    distortion: float
+    worst: float
+    protected: bool
+
+
+@dataclass(frozen=True, repr=False)
+class ProportionPlan(Plan):
+    """A table of predicted errors of proportions; no label was read for it.
+
+    Parameters
+    ----------
+    rows : tuple of PlannedProportions
+        One for each mechanism and epsilon. Dirichlet mechanisms are predicted for equal classes.
+    chosen : tuple of PlannedProportions
+        What ``auto`` takes at each epsilon.
+    delta : float
+        The delta of all rows.
+    sizes : tuple of int
+        Number of rows of each bag.
+    classes : int
+        Number of classes.
+    overlap : int
+        The largest number of bags that one row is in.
+    """
+
+    rows: tuple[PlannedProportions, ...]
+    chosen: tuple[PlannedProportions, ...]
+    delta: float
+    sizes: tuple[int, ...]
+    classes: int
+    overlap: int
+
+    title = (
+        "Predicted error of the proportions of a bag, summed over classes: on average, and in the"
+        " worst bag. Dirichlet mechanisms are predicted for equal classes. * marks what auto"
+        " chooses."
+    )
+    columns = ("epsilon", "mechanism", "error", "worst bag", "guarantee")
+    advice = _NATURAL_BAGS
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text; a star marks what ``auto`` takes."""
+        return [
+            (
+                f"{row.epsilon:g}",
+                row.mechanism + (" *" if row in self.chosen else ""),
+                _shown(row.distortion),
+                _shown(row.worst),
+                "global" if row.protected else "data-dependent",
+            )
+            for row in self.rows
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        return {
+            "delta": self.delta,
+            "sizes": list(self.sizes),
+            "classes": self.classes,
+            "overlap": self.overlap,
+            "rows": [
+                {
+                    "epsilon": row.epsilon,
+                    "mechanism": row.mechanism,
+                    "chosen": row in self.chosen,
+                    "distortion": row.distortion if math.isfinite(row.distortion) else None,
+                    "worst": row.worst if math.isfinite(row.worst) else None,
+                    "protected": row.protected,
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def _shown(distortion: float) -> str:
+    return f"{distortion:.3g}" if distortion < FARTHEST else "useless"
+
+
+def plan_proportions(
+    sizes: Sequence[int],
+    classes: int | Sequence[Any],
+    epsilon: float | Sequence[float],
+    delta: float = 0.0,
+    *,
+    overlap: int = 1,
+    kappa: int | None = None,
+) -> ProportionPlan:
+    """Return the predicted error of proportions, mechanism by mechanism; reads no label.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of rows of each bag.
+    classes : int or sequence
+        The classes, or their number.
+    epsilon : float or sequence of float
+        One epsilon is shown with a quarter, a half, the double and four times of it.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    overlap : int
+        The largest number of bags that one row is in.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count.
+
+    Returns
+    -------
+    ProportionPlan
+        A table of predicted errors.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> print(suffice.plan_proportions([500, 700], 2, epsilon=[0.1]))
+    epsilon  mechanism      error   worst bag  guarantee
+    0.1      laplace *      0.0343  0.04       global
+    0.1      laplace-prior  0.0492  0.0554     global
+    A learner assumes that each class looks alike in all bags (label shift).
+    Bags formed at random, or by `suffice release bags`, keep this true.
+    Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.
+    """
+    bags = bag_sizes(sizes, classes, overlap)
+    delta, settings = check_delta(delta), DirichletSettings(kappa)
+    rows: list[PlannedProportions] = []
+    chosen: list[PlannedProportions] = []
+    for e in planned_epsilons(epsilon):
+        planned = [
+            _planned(name, e, noise)
+            for name, noise in every_count_noise(bags, e, delta, settings).items()
+        ]
+        rows += planned
+        chosen.append(min((row for row in planned if row.protected), key=lambda r: r.distortion))
+    bag_rows = tuple(int(n) for n in bags.sizes)
+    return ProportionPlan(tuple(rows), tuple(chosen), delta, bag_rows, bags.classes, bags.overlap)
+
+
+def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions:
+    by_bag = noise.distortion()
+    mean, worst = float(by_bag.mean()), float(by_bag.max())
+    return PlannedProportions(name, epsilon, mean, worst, noise.kind is Protection.GLOBAL)
+
+
+def skew_epsilon(skew: float, classes: int) -> float:
+    """Return what bags of this skew cost each label: ln(skew (K - 1) / (1 - skew))."""
+    if not 1 / classes < skew < 1:
+        raise ParameterError(f"--skew must lie strictly between 1/{classes} and 1; got {skew!r}.")
+    return math.log(skew * (classes - 1) / (1 - skew))
+
+
+@dataclass(frozen=True)
+class PlannedSkew:
+    """One division of epsilon between the skew of bags and the noise on their proportions.
+
+    Parameters
+    ----------
+    skew : float
+        Probability that a row goes to the bag of its own class.
+    sets_epsilon : float
+        What the bags cost each label.
+    counts_epsilon : float
+        What remains for the noise on proportions.
+    mechanism : str
+        The mechanism of the proportions.
+    distortion : float
+        Predicted error of the proportions.
+    separation : float
+        How different the bags are: the smallest singular value of the matrix of proportions, for
+        equal classes, skew - (1 - skew)/(K - 1).
+    error : float
+        Predicted error of what is learnt, (distortion + sampling) / separation: the error of a
+        bag's proportions, with what a bag of its size has anyway, grows when bags are alike.
+    """
+
+    skew: float
+    sets_epsilon: float
+    counts_epsilon: float
+    mechanism: str
+    distortion: float
+    separation: float
+    error: float
+
+
+@dataclass(frozen=True, repr=False)
+class SkewPlan(Plan):
+    """A table of skews at one total epsilon.
+
+    Parameters
+    ----------
+    rows : tuple of PlannedSkew
+        One for each skew that the epsilon allows.
+    chosen : PlannedSkew
+        The one of least predicted error.
+    epsilon, delta : float
+        What bags and proportions may cost together.
+    rows_in_all : int
+        Number of rows of the table.
+    classes : int
+        Number of classes, and of bags.
+    """
+
+    rows: tuple[PlannedSkew, ...]
+    chosen: PlannedSkew
+    epsilon: float
+    delta: float
+
+    rows_in_all: int
+    classes: int
+
+    columns = (
+        "skew",
+        "epsilon of bags",
+        "epsilon of proportions",
+        "mechanism",
+        "error of proportions",
+        "error of learning",
+    )
+    advice = _SKEWED_BAGS
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        return (
+            f"{self.rows_in_all:,} rows in {self.classes} bags, formed from the labels, at epsilon"
+            f" {self.epsilon:g} in total. A larger skew is easier to learn from, and makes the"
+            " proportions noisier. * marks the least error."
+        )
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text; a star marks the least error."""
+        return [
+            (
+                f"{row.skew:g}" + (" *" if row == self.chosen else ""),
+                f"{row.sets_epsilon:.3g}",
+                f"{row.counts_epsilon:.3g}",
+                row.mechanism,
+                f"{row.distortion:.3g}",
+                f"{row.error:.3g}",
+            )
+            for row in self.rows
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        rows = [{**vars(row), "chosen": row == self.chosen} for row in self.rows]
+        return {"epsilon": self.epsilon, "delta": self.delta, "rows": rows}
+
+
+def plan_skew(
+    rows: int,
+    classes: int | Sequence[Any],
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    skews: Sequence[float] = _SKEWS,
+) -> SkewPlan:
+    """Return how skew trades against the noise of proportions at a total ``epsilon`` per label.
+
+    What the bags cost is missing from the proportions: a larger skew is easier to learn from, and
+    makes the proportions noisier.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows.
+    classes : int or sequence
+        The classes, or their number.
+    epsilon, delta : float
+        What bags and proportions may cost together.
+    skews : sequence of float
+        The skews to compare.
+
+    Returns
+    -------
+    SkewPlan
+        A table of skews and predicted errors.
+
+    Raises
+    ------
+    ParameterError
+        If no skew leaves enough epsilon for the proportions.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> suffice.plan_skew(3000, 2, epsilon=2.0).chosen.skew
+    0.85
+    """
+    check_epsilon(epsilon)
+    number = classes if isinstance(classes, int) else len(check_classes(classes))
+    if rows < number:
+        raise ParameterError("There must be a row for every bag, and a bag for every class.")
+    bags = bag_sizes([rows // number] * number, number)
+    planned = [_planned_skew(skew, bags, epsilon, delta) for skew in skews]
+    useful = [row for row in planned if row is not None]
+    if not useful:
+        raise ParameterError(
+            "No skew leaves enough epsilon for the proportions. Raise --epsilon, use more rows, or"
+            " form bags without looking at labels."
+        )
+    best = min(useful, key=lambda row: row.error)
+    return SkewPlan(tuple(useful), best, epsilon, delta, rows, number)
+
+
+def _planned_skew(skew: float, bags: BagSizes, epsilon: float, delta: float) -> PlannedSkew | None:
+    """Return the forecast for one skew; None where nothing useful remains of epsilon."""
+    number = bags.classes
+    if skew <= 1 / number:
+        return None
+    cost = skew_epsilon(skew, number)
+    if cost >= epsilon:
+        return None
+    name, noise = best_count_noise(bags, epsilon - cost, delta)
+    distortion = float(noise.distortion().mean())
+    if distortion >= FARTHEST:
+        return None
+    other = (1 - skew) / (number - 1)
+    spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
+    sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
+    error = (distortion + sampling) / (skew - other)
+    return PlannedSkew(skew, cost, epsilon - cost, name, distortion, skew - other, error)
+
+
+@dataclass(frozen=True)
+class SkewPlanner:
+    """What a plan of skewed bags is made from: the numbers of rows and of classes.
+
+    Parameters
+    ----------
+    table : optional
+        The table, of which only the number of rows is used.
+    epsilon : sequence of float
+        What bags and proportions may cost together: exactly one.
+    sizes : sequence of int, optional
+        Number of rows of each bag, instead of a table.
+    delta : float
+        Delta, for example 1e-6.
+    classes : int or sequence
+        The classes, or their number.
+    """
+
+    table: Any = data_option(
+        None,
+        "Table of the rows: Parquet, CSV, Feather, Excel or SPSS. Or use --sizes.",
+        path=Path,
+        argument=True,
+    )
+    epsilon: Sequence[float] = privacy_option(
+        (),
+        "Epsilon, for example 1. For bags: what bags and proportions may cost together.",
+        parse=numbers,
+        many=True,
+    )
+    sizes: Sequence[int] | None = data_option(
+        None,
+        "Number of rows of each bag, with commas, for example 500,700; instead of a table.",
+        parse=values,
+    )
+    delta: float = option(0.0, **DELTA)
+    classes: Any = data_option(
+        2,
+        "Labels that can occur, with commas, for example no,yes; or how many there are. Default:"
+        " 2.",
+        parse=values,
+    )
+
+    def plan(self) -> Plan:
+        """Return how skew trades against noise."""
+        if len(self.epsilon) != 1:
+            raise ParameterError("Bags and proportions share one epsilon. Use --epsilon once.")
+        total = row_count(open_declared(self.table)) if self._has_table() else sum(self._sizes())
+        return plan_skew(total, _class_count(self.classes), self.epsilon[0], self.delta)
+
+    def _has_table(self) -> bool:
+        if (self.table is None) == (self.sizes is None):
+            raise ParameterError("Give the rows once: use either a table or --sizes.")
+        return self.table is not None
+
+    def _sizes(self) -> list[int]:
+        sizes = list(self.sizes or ())
+        if not all(isinstance(n, int) for n in sizes):
+            raise ParameterError("--sizes takes numbers of rows with commas, for example 500,700.")
+        return sizes
+
+
+@dataclass(frozen=True)
+class ProportionPlanner(SkewPlanner):
+    """What a plan of proportions is made from: sizes of bags and classes, and no label.
+
+    Parameters
+    ----------
+    bags : optional
+        The column of bags, or a tuple of such columns.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count.
+    """
+
+    bags: Any = option(None, **BAG_COLUMNS)
+    kappa: int | None = option(None, **KAPPA)
+
+    def plan(self) -> Plan:
+        """Return the predicted error of every mechanism."""
+        check_settings("auto", self.delta, self.kappa, None)
+        sizes, overlap = self._bags()
+        return plan_proportions(
+            sizes,
+            _class_count(self.classes),
+            self.epsilon[0] if len(self.epsilon) == 1 else self.epsilon,
+            self.delta,
+            overlap=overlap,
+            kappa=self.kappa,
+        )
+
+    def _bags(self) -> tuple[list[int], int]:
+        """Return the sizes of the bags and how much they overlap."""
+        if not self._has_table():
+            if self.bags is not None:
+                raise ParameterError("--bag cannot be used with --sizes. Remove --bag.")
+            return self._sizes(), 1
+        if not self.bags:
+            raise ParameterError("Choose the column of bags: --bag COLUMN.")
+        bags = read_bags(open_columns(self.table, bag_columns(self.bags), label=None), self.bags)
+        return bags.sizes.tolist(), bags.overlap
+
+
+def _class_count(classes: Any) -> int:
+    """Return how many classes were declared: a list of them, or a number alone."""
+    declared = (classes,) if isinstance(classes, int) else tuple(classes)
+    if not declared:
+        raise ParameterError(
+            "--classes takes labels with commas, or how many there are, for example 3."
+        )
+    first = declared[0]
+    return first if len(declared) == 1 and isinstance(first, int) else len(declared)
+
+
+_COLUMN = "bag"  # of the rows that are written beside
+
+
+@dataclass(frozen=True)
+class SkewedSource(PublicSource):
+    """A table to form bags of.
+
+    Parameters
+    ----------
+    write_rows : Path, optional
+        File to which its public rows are written, with their bags.
+    """
+
+    write_rows: Path | None = output_option(
+        None,
+        "File to which the public rows are written, with their bags in column bag.",
+        path=Path,
+        parse=Path,
+        writes=True,
+        kw_only=True,
+    )
+
+    def check(self) -> None:
+        """Raise before anything is charged if the rows could not be written."""
+        super().check()
+        if self.write_rows is None:
+            return
+        check_ending(self.write_rows)
+        others = [n for n in column_names(self.data) if n != self.label and n not in self.drop]
+        if _COLUMN in (self.features or others):
+            raise ParameterError("The table has a feature column named bag. Rename it first.")
+
+
+@dataclass(frozen=True)
+class SkewedBags(Mechanism[PublicTable]):
+    """Publish a random bag for every row: most often the bag of its own class.
+
+    Protects each label. The feature columns of every row, the number of rows and the class list
+    are public. The release holds one bag per row, named by its class, in the order of the rows
+    (kind label-responses); give it to `LabelProportions.release` as ``bags``. It has a charge of
+    its own; noisy proportions of the bags are charged on top.
+
+    Parameters
+    ----------
+    skew : float, optional
+        Probability that a row goes to the bag of its own class, for example 0.9.
+    epsilon : float, optional
+        Epsilon of each label, instead of ``skew``.
+    classes : sequence
+        The labels that can occur.
+
+    Raises
+    ------
+    ParameterError
+        Unless exactly one of ``skew`` and ``epsilon`` is given.
+    """
+
+    name = "bags"
+    source = SkewedSource
+    planner = SkewPlanner
+
+    skew: float | None = privacy_option(
+        None, "Probability that a row goes to the bag of its own class, for example 0.9."
+    )
+    epsilon: float | None = option(
+        None,
+        **(EPSILON | {"help": "Epsilon of each label, for example 1; instead of --skew."}),
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.skew is None) == (self.epsilon is None):
+            raise ParameterError("Give the skew of the bags once: use either --skew or --epsilon.")
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    @property
+    def _labels(self) -> MeanOperator:
+        """The release of randomised labels that this is: rows are left as long as they are."""
+        classes, cost = self.declared_classes(), self.epsilon
+        if cost is None:
+            cost = skew_epsilon(float(self.skew or 0), len(classes))
+        return MeanOperator(check_epsilon(cost), 0.0, "response", classes, clip=1.0)
+
+    def public(self, source: PublicSource) -> PublicTable:
+        """Return the rows, all of whose columns but the label are public."""
+        return self._labels.public(source)
+
+    def choose(self, public: PublicTable) -> RandomisedLabels:
+        """Return randomised response at the cost of the skew."""
+        procedure = self._labels.choose(public)
+        assert isinstance(procedure, RandomisedLabels)  # noqa: S101  # for the type checker
+        return procedure
+
+    def finish(self, source: SkewedSource, release: Release) -> None:
+        """Write the public rows and the column bag: what a learner needs."""
+        if source.write_rows is None:
+            return
+        names = [column.name for column in release.pipeline.columns]
+        table = open_public(source, release.pipeline)
+        rows = pa.Table.from_batches(table.batches(names))
+        bags = np.array(release.classes)[release.arrays["answers"]]
+        write_table(rows.append_column(_COLUMN, pa.array(bags)), source.write_rows)
+
+    def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> Plan:
+        """Return how skew trades against the noise of proportions at a total epsilon."""
+        totals = tuple(epsilons) or (self._labels.epsilon,)
+        return SkewPlanner(source.data, totals, classes=self.declared_classes()).plan()
+
+
+def assign_bags(
+    X: Any,
+    y: Any = None,
+    *,
+    skew: float | None = None,
+    epsilon: float | None = None,
+    classes: Sequence[Any] = (0, 1),
+    ledger: Ledger | None,
+    **inputs: Any,
+) -> Release:
+    """Publish a random bag for every row: most often the bag of its own class. Protects each label.
+
+    Parameters
+    ----------
+    X, y
+        The table and its labels; or name the column ``label`` among ``inputs``.
+    skew : float, optional
+        Probability that a row goes to the bag of its own class, for example 0.9.
+    epsilon : float, optional
+        Epsilon of each label, instead of ``skew``.
+    classes : sequence
+        The labels that can occur.
+    ledger : Ledger or None
+        The ledger that is charged; None releases without a budget.
+    **inputs
+        Further inputs of `SkewedBags.release`, such as ``dataset``.
+
+    Returns
+    -------
+    Release
+        One bag per row, of kind label-responses.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(2).repeat(50, axis=0), np.repeat([0, 1], 50)
+    >>> release = suffice.assign_bags(X, y, skew=0.75, ledger=None)
+    >>> release.kind, round(release.guarantee.epsilon, 2), release.arrays["answers"].shape
+    ('label-responses', 1.1, (100,))
+    """
+    return SkewedBags(skew, epsilon, classes).release(X, y, ledger=ledger, **inputs)
+
+
+def assigned_bags(release: Release, table: Table, classes: Classes) -> Bags:
+    """Return the bags that `assign_bags` put the rows of ``table`` in; they must be its rows."""
+    if release.kind != RandomisedLabels.kind or len(release.parts) != 1:
+        raise ParameterError(
+            "--bags-file must be a file of `suffice release bags` (Python: assign_bags)."
+        )
+    if release.classes != classes:
+        raise ParameterError(
+            "The bags were formed for other classes. Use the same classes in the same order."
+        )
+    features = [column.name for column in release.pipeline.columns]
+    if hash_rows(table, features, ordered=True).result() != release.parts[0].rows.hash:
+        raise ForeignRowsError(
+            "The bags were formed for other rows, or for these rows in another order. Use the"
+            " table that the bags were formed from."
+        )
+    return read_bags(table, np.array(classes)[release.arrays["answers"]])
+
+
+def check_bags_paid(release: Release, payment: Payment) -> None:
+    """Raise unless bags that say something about labels were charged to this ledger."""
+    ledger, dataset = payment.ledger, payment.dataset or ""
+    if ledger is not None and not ledger.released(dataset, encode(release.unsigned())):
+        raise PrivacyError(
+            "These bags were formed from labels and were not charged to this ledger. Form them"
+            " again with `suffice release bags --ledger` (Python: assign_bags(..., ledger=...))."
+        )
+
+
+def formed_by_response(release: Release) -> Assumption:
+    """Return what is said of bags that were formed by the labels."""
+    return Assumption(
+        "the bags were formed by randomised response on the labels, a release of its own that costs"
+        f" each label {Budget(release.guarantee.epsilon or 0.0)} besides",
+        "that release was given, and is about these rows",
+    )
+
+
+_UNSEEN = Assumption(
+    "which bag a row is in was not decided by looking at its label", "declared by the owner"
+)
+
+
+class SigmaRule(StrEnum):
+    """How sigma of a scaled Dirichlet follows from private counts."""
+
+    EXACT = "exact"
+    TAIL = "tail"
+    CHEBYSHEV = "chebyshev"
+
+
+@dataclass(frozen=True)
+class BagSource(PublicSource):
+    """A table whose rows are in public bags.
+
+    Parameters
+    ----------
+    bags
+        The column of bags, a tuple of such columns, one bag per row, sets of row numbers, or what
+        `assign_bags` released.
+    """
+
+    bags: Any = option(
+        None,
+        **BAG_COLUMNS,
+        others=(
+            Option(
+                "--bags-file",
+                "File that `suffice release bags` wrote, instead of --bag.",
+                Group.DATA,
+                parse=load,
+                path=Path,
+            ),
+        ),
+    )
+
+    def check(self) -> None:
+        """Raise unless labels and bags are given once."""
+        super().check()
+        if self.bags is None:
+            raise ParameterError(
+                "Choose the bags: --bag COLUMN, or --bags-file FILE (Python: bags=...)."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionForecast:
+    """What a release would guarantee and how good it would be; no label was read for it.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism that the release would use.
+    guarantee : Guarantee
+        What the release would protect, and how strongly.
+    bags : tuple
+        Names of the bags.
+    sizes : array of int
+        Number of rows of each bag.
+    distortion : array of float
+        Predicted error of each bag's proportions: the sum over classes of how far off they are.
+    """
+
+    mechanism: str
+    guarantee: Guarantee
+    bags: tuple[Any, ...]
+    sizes: np.ndarray
+    distortion: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
+    """Publish noisy class proportions of bags, that is of groups of rows such as a ward or a year.
+
+    Protects each label. The feature columns of every row, which bags a row is in and the class
+    list are public.
+
+    A bag of n rows has counts eta; what is released is near eta / n and lies in the simplex.
+    Replacing one label moves one unit between two counts of every bag that its row is in, of which
+    there are at most r: D1 = 2r, D2 = sqrt(2r). Disjoint bags (r = 1) cost what one of them costs.
+    The more bags a row is in, the more noise is added. ``mechanism``:
+
+    - "laplace" (delta = 0), "gaussian" (needs ``delta``): noise on integers, then least squares
+      onto the simplex;
+    - "laplace-prior" (delta = 0): proportions drawn from a Dirichlet of counts with Laplace noise;
+    - "scaled-dirichlet-bounded" (needs ``delta``): Dir(sigma (eta + kappa)) with public ``kappa``,
+      chosen from the sizes unless given;
+    - "scaled-dirichlet": Dir(sigma eta), sigma from the private counts by ``sigma_rule`` ("exact",
+      "tail" for eq. 9, "chebyshev" for eq. 10 of the paper). Not differentially private, whatever
+      the paper says (docs/errata.md): released only as ``unprotected``;
+    - "auto": that of least predicted distortion among those with a global guarantee.
+
+    Assumes that the rows, which bags they are in and ``classes`` are public, and that nobody looked
+    at the labels when the bags were formed, unless that was charged (`assign_bags`). Rows are
+    encoded for the learner as `MeanOperator` does it, but not clipped: no noise depends on their
+    length.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label, for example 1. Smaller protects more strongly.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    mechanism : str
+        One of the above.
+    classes : sequence
+        The labels that can occur. Of two, the last is positive.
+    names : sequence, optional
+        Names of the bags in their order. Default: all that occur, sorted.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count; public.
+    sigma_rule : str, optional
+        Rule of scaled-dirichlet: exact, tail or chebyshev.
+    standardize, clip, intercept, missing, categories, map, pipeline, ...
+        How rows become vectors; see `Preprocessing`.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain, or does not belong to the mechanism.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(2).repeat(500, axis=0), np.repeat([0, 1, 0, 1], 250)
+    >>> bags = np.repeat(["north", "south"], 500)
+    >>> release = suffice.LabelProportions(epsilon=1.0).release(X, y, bags=bags, ledger=None)
+    >>> release.details["bags"], release.arrays["proportions"].shape
+    (['north', 'south'], (2, 2))
+    """
+
+    name = "proportions"
+    source = BagSource
+    planner = ProportionPlanner
+
+    epsilon: float = option(REQUIRED, **EPSILON)
+    delta: float = option(0.0, **DELTA)
+    mechanism: str = privacy_option(
+        "auto",
+        "laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
+        " with --unprotected). auto takes the least predicted error.",
+        choices=CountMechanism,
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+    names: Sequence[Any] | None = data_option(
+        None,
+        "Names of the bags in their order, with commas, for example 2022,2023. Default: all that"
+        " occur, sorted.",
+        name="--bag-names",
+        parse=values,
+    )
+    kappa: int | None = option(None, **KAPPA)
+    sigma_rule: str | None = privacy_option(
+        None,
+        "Rule of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10).",
+        choices=SigmaRule,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_promise(self)
+        check_settings(self.mechanism, self.delta, self.kappa, self.sigma_rule)
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def public(self, source: BagSource) -> BaggedTable:
+        """Return the rows and their bags."""
+        table = open_public(source, self.pipeline, bag_columns(source.bags))
+        classes = self.declared_classes()
+        bags = self._bags(table, source.bags, classes)
+        features, columns = source.features, bag_columns(source.bags)
+        if features is None and self.pipeline is None:
+            features = feature_names(table.schema, {*columns, source.label})
+        for column in columns:  # a bag is no feature, and least of all the label
+            resolve_roles(table.schema, label=source.label, features=features, bag=column)
+        unclipped = self.clip is None and self.pipeline is None
+        mapped = replace(self, clip=1.0) if unclipped else self
+        listed = source.features is not None
+        rows = mapped.read_public(table, source.label, features, source, features_listed=listed)
+        formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
+        return BaggedTable(PublicTable(rows, classes, source), bags, formed)
+
+    def check_payment(self, source: BagSource, payment: Payment) -> None:
+        """Raise unless bags that were formed by the labels were charged to this ledger."""
+        if isinstance(source.bags, Release):
+            check_bags_paid(source.bags, payment)
+
+    def choose(self, public: BaggedTable) -> NoisyProportions:
+        """Return the noise of the counts, by the sizes of the bags."""
+        name, noise = self._noise(public.bags, len(public.table.classes))
+        request = {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "kappa": self.kappa,
+        }
+        return NoisyProportions(public.table, request, public.bags, public.formed, name, noise)
+
+    def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
+        """Return the predicted error of each mechanism, from the bags of a table."""
+        classes = self.declared_classes()
+        columns = bag_columns(source.bags)
+        bags = self._bags(open_public(source, self.pipeline, columns), source.bags, classes)
+        return plan_proportions(
+            bags.sizes.tolist(),
+            classes,
+            tuple(epsilons) or self.epsilon,
+            self.delta,
+            overlap=bags.overlap,
+            kappa=self.kappa,
+        )
+
+    def forecast(self, data: Any, bags: Any) -> ProportionForecast:
+        """Return the guarantee and the predicted error of a release, from public rows alone.
+
+        Parameters
+        ----------
+        data
+            The table.
+        bags
+            Its bags, as in `BagSource`.
+
+        Returns
+        -------
+        ProportionForecast
+            The mechanism, the guarantee and the predicted error of each bag.
+        """
+        public = self.public(BagSource(data, None, bags))
+        procedure = self.choose(public)
+        sizes, names = public.bags.sizes, public.bags.names
+        distortion = procedure.noise.distortion()
+        (guarantee,) = procedure.guarantees(procedure.accumulator(identified=False))
+        return ProportionForecast(procedure.mechanism, guarantee, names, sizes, distortion)
+
+    def _bags(self, table: Table, bags: Any, classes: Classes) -> Bags:
+        if isinstance(bags, Release):
+            if self.names is not None:
+                raise ParameterError(
+                    "--bag-names cannot be used with --bags-file, whose bags have names. Remove"
+                    " --bag-names."
+                )
+            return assigned_bags(bags, table, classes)
+        return read_bags(table, bags, self.names)
+
+    def _noise(self, bags: Bags, classes: int) -> tuple[str, CountNoise]:
+        """Return the mechanism, calibrated for these bags, or say which of them are too small."""
+        facts = BagSizes(bags.sizes, classes, bags.overlap)
+        settings = DirichletSettings(self.kappa, self.sigma_rule or "exact")
+        calibration = (facts, self.epsilon, self.delta, settings)
+        if self.mechanism == "auto":
+            name, noise = best_count_noise(*calibration)
+        else:
+            name, noise = self.mechanism, count_noise(self.mechanism, *calibration)
+        too_small = np.flatnonzero(noise.distortion() >= FARTHEST)
+        if len(too_small):
+            first = too_small[0]
+            raise ParameterError(
+                f"{len(too_small)} of {len(bags.names)} bags are too small. The noise on the"
+                f" proportions of {bags.names[first]!r} ({bags.sizes[first]} rows) would be larger"
+                " than the distance of any two proportions. Join bags, or raise --epsilon or"
+                " --delta."
+            )
+        return str(name), noise

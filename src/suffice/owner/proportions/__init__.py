@@ -1,1 +1,0 @@
-"""Label proportions of bags: counted, noised, planned."""

@@ -1,1 +1,0 @@
-"""Rademacher observations: crafted, noised, planned."""

@@ -1,1 +1,0 @@
-"""Randomised records, from one owner or from the participants of a survey."""

@@ -1,0 +1,1 @@
+"""What the five papers state and no default takes, and the reproductions of their figures."""

@@ -1,0 +1,453 @@
+"""The messages of the two-agent protocol (Patrini et al. 2016, Algorithm 3), as frozen values.
+
+A learner sends a `Proposal`; the owner sends an `Answer`: `Granted`, `Countered` or `Refused`. No
+message contains a record. A message is a canonical JSON file with a digest of its own contents, so
+that readers notice an altered or damaged one. The digest does not show who wrote it. Every field
+matters: a field that this version does not know is an error.
+"""
+
+import hashlib
+from dataclasses import Field, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+from suffice import strict_json
+from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
+from suffice.owner.policy import Terms
+from suffice.release.file import read_bounded, write_whole
+from suffice.release.release import RowSet
+from suffice.tables.labels import check_classes
+from suffice.tables.terms import MissingRule
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "MOST_BYTES",
+    "Answer",
+    "Countered",
+    "Granted",
+    "Message",
+    "Proposal",
+    "Refused",
+    "digest_of",
+]
+
+
+MOST_BYTES = 2**20
+_VERSION = 1
+_HEAD = {"message", "version", "digest"}
+_LONGEST_LINE = 1000
+
+
+class Message:
+    """The base of all messages.
+
+    Attributes
+    ----------
+    name
+        The kind of message, as its file states it.
+    """
+
+    name: ClassVar[str] = "message"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the message as plain JSON values, with its digest."""
+        return {**self._content(), "digest": self.digest}
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical contents, as ``sha256:...``; it identifies the message."""
+        return digest_of(strict_json.canonical(self._content()))
+
+    def encode(self) -> bytes:
+        """Return the canonical bytes: the same message always gives the same bytes."""
+        return strict_json.canonical(self.to_json())
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the message to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path
+            The file.
+        overwrite
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written, or exists and may not be replaced.
+        """
+        write_whole(Path(path), self.encode(), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Self:
+        """Return the message in a file, after checking it completely.
+
+        ``Proposal.load`` reads proposals, ``Answer.load`` answers, ``Message.load`` both. White
+        space does not matter, because the digest is over the contents.
+
+        Parameters
+        ----------
+        source
+            A path, or the bytes themselves.
+
+        Raises
+        ------
+        ReleaseError
+            If this is not such a message, or it was altered or damaged.
+        StorageError
+            If the file cannot be read, or is too large.
+        """
+        data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
+        if len(data) > MOST_BYTES:
+            raise CorruptFileError(
+                f"This file is larger than {MOST_BYTES} bytes, so it is not a suffice message."
+            )
+        return cls.from_json(strict_json.parse(data))
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Return the message that `to_json` wrote.
+
+        Parameters
+        ----------
+        data
+            Plain JSON values.
+
+        Raises
+        ------
+        CorruptFileError
+            If a field is missing or not valid, or the digest does not match.
+        UnsupportedFileError
+            If this is a message of another kind or version, or has an unknown field.
+        """
+        if not isinstance(data, dict) or not data.keys() >= _HEAD:
+            raise CorruptFileError("This is not a suffice message.")
+        kind = _MESSAGES.get(strict_json.text(data["message"]))
+        if kind is None or data["version"] is True or data["version"] != _VERSION:
+            raise UnsupportedFileError(
+                "This version of suffice cannot read a message of this kind or version."
+            )
+        if not issubclass(kind, cls):
+            raise UnsupportedFileError(f"This message is not of kind {cls.name} but {kind.name!r}.")
+        field_names = {field.name for field in _fields_of(kind)}
+        content = {name: value for name, value in data.items() if name not in _HEAD}
+        if not content.keys() >= field_names:
+            raise CorruptFileError("The message lacks a field.")
+        if content.keys() != field_names:
+            raise UnsupportedFileError(
+                "The message has a field that this version of suffice does not know."
+            )
+        try:
+            message = kind._from_content(content)  # noqa: SLF001  # one of our own
+        except ReleaseError:
+            raise
+        except (ParameterError, TypeError, AttributeError) as error:
+            raise CorruptFileError("The contents of the message are not valid.") from error
+        if message.digest != data["digest"]:
+            raise CorruptFileError(
+                "The digest does not match. The message was altered or damaged. Ask for it again."
+            )
+        return message
+
+    def _content(self) -> dict[str, Any]:
+        """Return everything but the digest."""
+        values = {field.name: getattr(self, field.name) for field in _fields_of(type(self))}
+        json_values = {name: _json_value(value) for name, value in values.items()}
+        return {"message": self.name, "version": _VERSION, **json_values}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        raise NotImplementedError
+
+    def _check_writable(self) -> None:
+        """Raise if JSON cannot hold the contents, or a reader would not take the bytes."""
+        try:
+            size = len(self.encode())
+        except ValueError:
+            raise ParameterError(
+                "JSON cannot hold this message. Use only complete characters, and integers below"
+                " 2^53."
+            ) from None
+        if size > MOST_BYTES:
+            raise ParameterError(
+                f"This message would be larger than {MOST_BYTES} bytes. Name fewer features."
+            )
+
+
+@dataclass(frozen=True)
+class Proposal(Message):
+    """What a learner requests, for which public rows, at which epsilon and delta.
+
+    A proposal contains no row. Two proposals that differ in anything, even in their purpose, are
+    two requests.
+
+    Parameters
+    ----------
+    kind
+        The kind of release; "mean-operator" is the only one that can be granted.
+    terms
+        Epsilon, delta and mechanism.
+    rows
+        The number of rows, and their hash over the columns ``features``.
+    features
+        The names of the public columns.
+    classes
+        The classes of the labels.
+    map
+        A feature map, as for `MeanOperator`.
+    missing
+        What to do about missing values, as for `MeanOperator`.
+    pipeline
+        The digest of an earlier release's pipeline that replaces ``map`` and ``missing``.
+    purpose
+        What the release is for, in words for the owner.
+
+    Raises
+    ------
+    ParameterError
+        If a part of the proposal is not valid, or the message would be too large.
+    """
+
+    name: ClassVar[str] = "proposal"
+
+    kind: str
+    terms: Terms
+    rows: RowSet
+    features: tuple[str, ...]
+    classes: tuple[Any, ...] = (0, 1)
+    map: str | None = None
+    missing: str = "error"
+    pipeline: str | None = None
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        for line in (self.kind, self.terms.mechanism, self.map or "", self.purpose):
+            _check_line(line)
+        names = self.features
+        if not names or len(set(names)) < len(names) or not all(names):
+            raise ParameterError(
+                "A proposal must name at least one feature, and none of them twice."
+            )
+        check_classes(self.classes)
+        if self.missing not in {*MissingRule}:
+            raise ParameterError(f"missing must be one of {', '.join(MissingRule)}.")
+        if self.pipeline is not None:
+            _check_digest(self.pipeline)
+            if self.map is not None:
+                raise ParameterError(
+                    "map cannot be used with pipeline, which has its own. Remove map."
+                )
+        self._check_writable()
+
+    @property
+    def request(self) -> str:
+        """The name of the request that the ledger charges."""
+        return f"proposal {self.digest.removeprefix('sha256:')[:32]}"
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        rows = _object(content["rows"], {"count", "hash"})
+        return cls(
+            kind=strict_json.text(content["kind"]),
+            terms=_terms(content["terms"]),
+            rows=RowSet(rows["count"], strict_json.text(rows["hash"])),
+            features=_texts(content["features"]),
+            classes=tuple(_list(content["classes"])),
+            map=_optional_text(content["map"]),
+            missing=strict_json.text(content["missing"]),
+            pipeline=_optional_text(content["pipeline"]),
+            purpose=strict_json.text(content["purpose"]),
+        )
+
+
+class Answer(Message):
+    """The owner's answer to a proposal. It does not depend on any label.
+
+    Attributes
+    ----------
+    exit_code
+        The exit code of ``suffice grant``.
+    proposal
+        The digest of the proposal.
+    """
+
+    name: ClassVar[str] = "answer"
+    exit_code: ClassVar[int]
+
+    proposal: str
+
+
+@dataclass(frozen=True)
+class Granted(Answer):
+    """The answer that grants a proposal, and names the release.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    release
+        The SHA-256 of the release file.
+    """
+
+    name: ClassVar[str] = "granted"
+    exit_code: ClassVar[int] = 0
+
+    proposal: str
+    release: str
+
+    def __post_init__(self) -> None:
+        _check_digest(self.proposal)
+        _check_digest(self.release)
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        return cls(strict_json.text(content["proposal"]), strict_json.text(content["release"]))
+
+
+@dataclass(frozen=True)
+class Countered(Answer):
+    """The answer that offers other terms. Nothing was released or charged.
+
+    The owner may still refuse these terms later, if the budget was used for another request.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    terms
+        The nearest terms that the owner would grant now.
+    reasons
+        Why the proposed terms are not granted, one sentence each.
+    """
+
+    name: ClassVar[str] = "countered"
+    exit_code: ClassVar[int] = 8
+
+    proposal: str
+    terms: Terms
+    reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_digest(self.proposal)
+        _check_line(self.terms.mechanism)
+        _check_reasons(self)
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        proposal = strict_json.text(content["proposal"])
+        return cls(proposal, _terms(content["terms"]), _texts(content["reasons"]))
+
+
+@dataclass(frozen=True)
+class Refused(Answer):
+    """The answer that refuses a proposal. Nothing was released or charged.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    reasons
+        Why, one sentence each.
+    """
+
+    name: ClassVar[str] = "refused"
+    exit_code: ClassVar[int] = 9
+
+    proposal: str
+    reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_digest(self.proposal)
+        _check_reasons(self)
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        return cls(strict_json.text(content["proposal"]), _texts(content["reasons"]))
+
+
+_MESSAGES: dict[str, type[Message]] = {
+    kind.name: kind for kind in (Proposal, Granted, Countered, Refused)
+}
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of a byte string: ``sha256:`` and 64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> digest_of(b"suffice")[:15]
+    'sha256:0762c559'
+    """
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _fields_of(kind: type[Message]) -> tuple[Field[Any], ...]:
+    """Return the fields of a message; every kind of message is a dataclass."""
+    return fields(cast("type[DataclassInstance]", kind))
+
+
+def _json_value(value: Any) -> Any:
+    """Return a field's value as plain JSON."""
+    match value:
+        case Terms():
+            return {"epsilon": value.epsilon, "delta": value.delta, "mechanism": value.mechanism}
+        case RowSet():
+            return {"count": value.count, "hash": value.hash}
+        case tuple():
+            return list(value)
+    return value
+
+
+def _terms(value: object) -> Terms:
+    terms = _object(value, {"epsilon", "delta", "mechanism"})
+    return Terms(
+        strict_json.number(terms["epsilon"]),
+        strict_json.number(terms["delta"]),
+        strict_json.text(terms["mechanism"]),
+    )
+
+
+def _object(value: object, names: set[str]) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != names:
+        raise CorruptFileError(
+            f"Part of the message must hold exactly {', '.join(sorted(names))}, and does not."
+        )
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise CorruptFileError("The message holds something else where a list belongs.")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(strict_json.text, _list(value)))
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else strict_json.text(value)
+
+
+def _check_line(line: str) -> None:
+    """Raise unless the text can be shown: what strangers write must not steer a terminal."""
+    if len(line) > _LONGEST_LINE or not line.isprintable():
+        raise ParameterError(
+            f"A text in a message must be one printable line of at most {_LONGEST_LINE} letters."
+        )
+
+
+def _check_reasons(answer: Countered | Refused) -> None:
+    if not answer.reasons:
+        raise ParameterError("An answer that does not grant a proposal must give a reason.")
+    for reason in answer.reasons:
+        _check_line(reason)
+    answer._check_writable()  # noqa: SLF001  # one of our own
+
+
+def _check_digest(text: str) -> None:
+    if not strict_json.is_digest(text):
+        raise ParameterError("A digest must be written as sha256: and 64 hexadecimal digits.")

@@ -1,0 +1,250 @@
+"""Who is calling: a request's token becomes a `Caller`, or the request ends here."""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from fastapi import Request, Response
+
+from suffice.owner.ledger.tokens import Role, Token, parse, secret_hash, utc_now
+from suffice.service.limits import RequestRate, address_of, read_body
+from suffice.service.problems import Problem, not_found
+from suffice.service.records import Desk, Filed
+from suffice.service.settings import ServedData, Settings
+
+__all__ = ["Caller", "Door", "Session", "Sessions", "SignInNeeded"]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The holder of a good token.
+
+    Attributes
+    ----------
+    token : Token
+        The token.
+    """
+
+    token: Token
+
+    def check_whole_house(self) -> None:
+        """Raise unless the token covers every data set: tokens are for all of them."""
+        if self.token.scope:
+            raise Problem(HTTPStatus.FORBIDDEN, "Your token does not cover every data set.")
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the caller sees what others proposed."""
+        return self.token.role in (Role.OWNER, Role.OFFICER)
+
+
+class Door:
+    """Checks tokens, roles, scopes and rates, in one place for every route.
+
+    Parameters
+    ----------
+    settings
+        What is served, and how much may be asked for.
+    desk
+        Where tokens are kept.
+    """
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._settings, self._desk = settings, desk
+        self._rate = RequestRate(settings.limits.requests_per_minute)
+        self._strangers = RequestRate(settings.limits.requests_per_minute)
+
+    def opens_for(self, *roles: Role) -> Callable[[Request], Caller]:
+        """Return a dependency that lets the holders of tokens with one of these roles in."""
+
+        def check(request: Request) -> Caller:
+            caller = self._caller(request)
+            if caller.token.role not in roles:
+                raise Problem(HTTPStatus.FORBIDDEN, "Your token does not allow this.")
+            return caller
+
+        return check
+
+    def served(self, caller: Caller, dataset: str) -> ServedData:
+        """Return a data set that the caller may see, or raise as if there were none."""
+        served = self._settings.datasets.get(dataset)
+        if served is None or not caller.token.covers(dataset):
+            raise not_found()
+        return served
+
+    def may_see(self, caller: Caller, proposal: Filed) -> bool:
+        """Say whether the caller may see a proposal: its own, or all."""
+        return caller.sees_all or self._desk.has_sent(
+            caller.token.id, proposal.dataset, proposal.digest
+        )
+
+    def _caller(self, request: Request) -> Caller:
+        values = request.headers.getlist("authorization")
+        scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
+        parts = parse(text.strip()) if scheme.lower() == "bearer" else None
+        token = None if parts is None else self._desk.token(parts[0])
+        if parts is None or token is None or not token.opens_with(parts[1]):
+            self._strangers.check(address_of(request))
+            raise _unknown()
+        self._rate.check(token.id)
+        if not token.is_good(utc_now()):
+            raise _unknown()
+        self._desk.note_use(token)
+        return Caller(token)
+
+
+def _unknown() -> Problem:
+    return Problem(
+        HTTPStatus.UNAUTHORIZED,
+        "Send a token that is good, as `Authorization: Bearer TOKEN`. Ask the owner for one.",
+        {"WWW-Authenticate": "Bearer"},
+    )
+
+
+_COOKIE = "suffice_session"
+_HOURS = 8
+_BYTES = 32
+_MOST_FORM_BYTES = 10_000
+_PAGES_FOR = (Role.OWNER, Role.OFFICER)
+
+
+class SignInNeeded(Exception):  # noqa: N818  # no error: the reader is sent to the sign-in page
+    """A page was asked for without a session."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A reader who signed in.
+
+    Attributes
+    ----------
+    hash : str
+        The hash of the cookie.
+    token : Token
+        The token that began it. A session ends with its token.
+    csrf : str
+        What every form of the session must send back.
+    expires : datetime
+        When it ends, UTC.
+    """
+
+    hash: str
+    token: Token
+    csrf: str
+    expires: datetime
+
+
+class Sessions:
+    """Begins, finds and ends sessions.
+
+    Parameters
+    ----------
+    settings
+        Whether cookies must stay on TLS, and under which path.
+    desk
+        Where sessions are kept, for all servers.
+    """
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._desk, self._server = desk, settings.server
+        self._rate = RequestRate(settings.limits.requests_per_minute)
+        self._strangers = RequestRate(settings.limits.requests_per_minute)
+
+    def begin(self, request: Request, text: str, response: Response) -> bool:
+        """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
+        self._strangers.check(address_of(request))
+        parts = parse(text.strip())
+        token = None if parts is None else self._desk.token(parts[0])
+        if parts is None or token is None or not token.opens_with(parts[1]):
+            return False
+        if not token.is_good(utc_now()) or token.role not in _PAGES_FOR:
+            return False
+        secret = secrets.token_urlsafe(_BYTES)
+        expires = utc_now() + timedelta(hours=_HOURS)
+        csrf = secrets.token_urlsafe(_BYTES)
+        self._desk.add_session(secret_hash(secret), token.id, csrf, expires)
+        self._desk.note_use(token)
+        response.set_cookie(
+            _COOKIE,
+            secret,
+            max_age=_HOURS * 3600,
+            path=self._server.prefix or "/",
+            secure=self._server.has_tls,
+            httponly=True,
+            samesite="strict",
+        )
+        return True
+
+    def find(self, request: Request) -> Session:
+        """Return the session of a request.
+
+        Raises
+        ------
+        SignInNeeded
+            If it has none, or the session or its token has ended.
+        """
+        row = self._desk.session(secret_hash(request.cookies.get(_COOKIE, "")))
+        if row is None:
+            self._strangers.check(address_of(request))
+            raise SignInNeeded
+        digest, identity, csrf, expires = row
+        token, now = self._desk.token(identity), utc_now()
+        if token is None or not token.is_good(now) or now >= expires:
+            self._strangers.check(address_of(request))
+            raise SignInNeeded
+        self._rate.check(token.id)
+        return Session(digest, token, csrf, expires)
+
+    def end(self, session: Session, response: Response) -> None:
+        """End a session."""
+        self._desk.end_session(session.hash)
+        response.delete_cookie(_COOKIE, path=self._server.prefix or "/")
+
+    async def form(self, request: Request, session: Session) -> dict[str, str]:
+        """Return the fields of a form that this session was shown.
+
+        Raises
+        ------
+        Problem
+            403 if the form is not the session's own.
+        """
+        fields = await self.read_form(request)
+        if not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
+            raise Problem(
+                HTTPStatus.FORBIDDEN, "This form is not from your session. Load the page again."
+            )
+        return fields
+
+    async def read_form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form from this site.
+
+        Raises
+        ------
+        Problem
+            403 if the browser says that another site sent it.
+        """
+        if not self._is_from_here(request):
+            raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
+        body = await read_body(request, _MOST_FORM_BYTES)
+        try:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+        except ValueError:
+            raise Problem(HTTPStatus.BAD_REQUEST, "This is not a form.") from None
+
+    def _is_from_here(self, request: Request) -> bool:
+        """Say whether a form may come from this site, as far as the browser says.
+
+        A browser that does not send Sec-Fetch-Site sends Origin. Behind a proxy that cannot be
+        compared with anything, because a proxy may rewrite the name of the host.
+        """
+        headers = request.headers
+        if sender := headers.get("sec-fetch-site"):
+            return sender in ("same-origin", "none")
+        origin = headers.get("origin")
+        if origin is None or self._server.behind_proxy:
+            return True
+        return origin.partition("://")[2] == headers.get("host")

@@ -1,0 +1,668 @@
+"""The audit log as owners and officers are shown it: which entries, whether it is whole, in words.
+
+A token that covers some data sets shows their entries alone, and no hashes: the hash of an entry
+depends on all entries before it, also on those of other data sets.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from suffice.errors import LedgerError
+from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.entries import OTHER, Balance, Entry, stated_epsilon
+from suffice.owner.ledger.log import Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
+from suffice.owner.ledger.tokens import Token
+from suffice.owner.ledger.verification import LostEntriesError, check_continues
+from suffice.owner.policy import KINDS, STATES
+from suffice.plain_text import listed, name, quoted
+from suffice.privacy.accounting import event_from_json
+from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.words import lists, sentences
+from suffice.protocol.export import Export, sign_export
+from suffice.protocol.messages import Answer, Countered, Granted, Proposal
+from suffice.release.codec import decode
+from suffice.release.file import read_bounded
+from suffice.release.signing import key_fingerprint
+from suffice.service.problems import Problem
+from suffice.service.records import Filed
+from suffice.service.settings import ServedData
+from suffice.service.workers import Service
+
+__all__ = [
+    "Accounts",
+    "ChargeView",
+    "CheckedLog",
+    "Comparison",
+    "DatasetView",
+    "ProposalView",
+    "compare",
+    "concerns",
+    "entry_json",
+    "entry_words",
+    "kind_words",
+    "read_log",
+    "visible_entries",
+]
+
+
+_OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
+_ALTERED = (
+    "The ledger and its log do not agree, or the log is broken. The ledger was altered. Do not"
+    " release from it, and ask the owner."
+)
+
+
+_ANCHORS = {
+    "file": "An anchor in another file notices a ledger that was put back without it.",
+    "command": "A program keeps an anchor, which notices a ledger that was put back.",
+    "none": "The ledger has no anchor: only your checkpoints notice that it was put back.",
+}
+
+
+@dataclass(frozen=True)
+class CheckedLog:
+    """An audit log that was read and checked.
+
+    Attributes
+    ----------
+    entries : list of LogEntry
+        The entries, oldest first; none if the log is broken.
+    problem : str
+        What is wrong with log or ledger; empty if nothing is.
+    frozen : str
+        Why nothing can be charged until the ledger is recovered; empty if it can.
+    anchor : str
+        What keeps the end of the log outside the ledger: file, command or none.
+    """
+
+    entries: list[LogEntry] = field(default_factory=list)
+    problem: str = ""
+    frozen: str = ""
+    anchor: str = "none"
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, which depends on all of them; empty if the log is broken."""
+        return self.entries[-1].digest if self.entries else ""
+
+    def alarms(self) -> list[str]:
+        """Return what is wrong, in sentences."""
+        frozen = f"The ledger is frozen: {self.frozen}. Nothing is charged until it is recovered."
+        return [self.problem] * bool(self.problem) + [frozen] * bool(self.frozen)
+
+    def words(self) -> list[str]:
+        """Return what was checked and is right, in sentences."""
+        if self.problem:
+            return []
+        return [
+            f"The log is whole: {len(self.entries):,} entries, each of which continues the last.",
+            "Every budget, charge, token and stored release agrees with the log.",
+            _ANCHORS[self.anchor],
+        ]
+
+
+def read_log(ledger: Ledger, token: Token) -> CheckedLog:
+    """Return the audit log after checking it; a log that is broken is a result, and no error.
+
+    A reader of some data sets is not told which part of the ledger was altered.
+    """
+    frozen, anchor = ledger.frozen, ledger.anchor.kind
+    try:
+        return CheckedLog(ledger.log(), frozen=frozen, anchor=anchor)
+    except LedgerError as error:
+        problem = _ALTERED if token.scope else str(error)
+        return CheckedLog(problem=problem, frozen=frozen, anchor=anchor)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of an older checkpoint.
+
+    Attributes
+    ----------
+    verdict : str
+        agrees, lost (entries are missing or others), altered (the log is broken), or
+        another-ledger.
+    words : list of str
+        The same in sentences.
+    """
+
+    verdict: str
+    words: list[str]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the ledger still contains the checkpoint."""
+        return self.verdict == "agrees"
+
+
+def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
+    """Return whether a log continues an older checkpoint.
+
+    Parameters
+    ----------
+    log
+        The log, as it is now.
+    checkpoint
+        An older head of it, with a signature that is good for its own key.
+    key_id
+        The short name of the service's key.
+    """
+    other_key = (
+        f"This checkpoint is signed with key {checkpoint.key_id}. The service signs with key"
+        f" {key_id} now. Believe the result only if you know the older key."
+    )
+    first = [] if checkpoint.key_id == key_id else [other_key]
+    if log.problem:
+        return Comparison("altered", [*first, log.problem])
+    try:
+        check_continues(log.entries, checkpoint)
+    except LostEntriesError as error:
+        return Comparison("lost", [*first, str(error)])
+    except LedgerError as error:
+        return Comparison("another-ledger", [*first, str(error)])
+    kept = f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs."
+    later = len(log.entries) - checkpoint.entries
+    rest = f"Entries that came later: {later:,}. About those, this checkpoint says nothing."
+    return Comparison("agrees", [*first, "The ledger still contains this checkpoint.", kept, rest])
+
+
+# --- which entries
+
+
+def visible_entries(entries: Sequence[LogEntry], token: Token) -> list[LogEntry]:
+    """Return the entries that a token shows; all of them, unless it covers some data sets only."""
+    if not token.scope:
+        return list(entries)
+    reduced = (_reduced(entry, set(token.scope)) for entry in entries)
+    return [entry for entry in reduced if entry is not None]
+
+
+def concerns(entry: LogEntry, dataset: str) -> bool:
+    """Say whether an entry is about a data set, or about the ledger as a whole."""
+    return entry.kind in _OF_THE_LEDGER or dataset in _datasets(entry.facts)
+
+
+def _datasets(facts: Mapping[str, Any]) -> set[str]:
+    """Return every data set that an entry names."""
+    names = {facts["dataset"]} if "dataset" in facts else set()
+    return names | {line[OTHER] for line in facts.get("spent", ()) if OTHER in line}
+
+
+def _reduced(entry: LogEntry, scope: set[str]) -> LogEntry | None:
+    """Return an entry without its hash and without what is about other data sets, or None."""
+    if entry.kind in _OF_THE_LEDGER:
+        return replace(entry, digest="")
+    facts = entry.facts
+    named = _datasets(facts)
+    if not named & scope:
+        return None
+    if named <= scope:
+        return replace(entry, digest="")
+    home = facts.get("dataset", "")
+    own = facts if home in scope else {"dataset": min(named & scope)}
+    shown = {key: value for key, value in own.items() if key not in ("reason", "spent")}
+    lines = [{**line, OTHER: line.get(OTHER, home)} for line in facts.get("spent", ())]
+    shown["spent"] = [line for line in lines if line[OTHER] in scope]
+    return replace(entry, text=json.dumps(shown, sort_keys=True), digest="")
+
+
+def entry_json(entry: LogEntry) -> dict[str, Any]:
+    """Return an entry for programs, as `suffice ledger log --json` prints it."""
+    facts = json.loads(entry.text, parse_constant=lambda _: None)
+    return {
+        "number": entry.number,
+        "time": entry.time,
+        "kind": entry.kind,
+        "digest": entry.digest or None,
+        "facts": facts,
+    }
+
+
+# --- in words
+
+
+def kind_words(entry: LogEntry) -> str:
+    """Return what an entry records, in one or two words."""
+    if entry.kind == Kind.REFUSAL and entry.facts.get("answer") == "countered":
+        return "countered"
+    return KINDS.get(entry.kind, entry.kind)
+
+
+def entry_words(entry: LogEntry) -> str:
+    """Return what an entry says, in one line for people; texts of strangers are in quotes."""
+    facts = entry.facts
+    writer = _WRITERS.get(Kind(entry.kind)) if entry.kind in {*Kind} else None
+    try:
+        return _other_words(facts) if writer is None else writer(facts)
+    except (KeyError, TypeError, ValueError, AttributeError):  # an entry of another version
+        return _other_words(facts)
+
+
+def _budget_words(facts: Mapping[str, Any]) -> str:
+    budgets = [
+        f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
+        for unit, (epsilon, delta) in facts["budgets"].items()
+    ]
+    return f"Budget: {', '.join(budgets)}."
+
+
+def _charge_words(facts: Mapping[str, Any]) -> str:
+    request = facts.get("request")
+    of = "" if request is None else f" Request {name(request)}."
+    return f"Charged: {_cost(facts['spent'])}.{of}"
+
+
+def _cost(lines: Sequence[Mapping[str, Any]]) -> str:
+    costs = []
+    for line in lines:
+        epsilon = stated_epsilon(event_from_json(line["event"]), 0.0)
+        cost = f"epsilon {epsilon:.4g}" if epsilon < float("inf") else "noise that needs a delta"
+        other = f" of {name(line[OTHER])}" if OTHER in line else ""
+        costs.append(f"{cost} per {line['unit']}{other}")
+    return ", ".join(costs)
+
+
+def _grant_words(facts: Mapping[str, Any]) -> str:
+    return f"{_asked(facts)} Release {facts['release'][:23]}..."
+
+
+def _refusal_words(facts: Mapping[str, Any]) -> str:
+    if "answer" not in facts:
+        reason = quoted(facts["reason"]) if "reason" in facts else "the budget does not allow it"
+        return f"{_cost(facts['spent'])}: {reason}."
+    reasons = "; ".join(quoted(reason) for reason in facts["reasons"][:8])
+    return f"{_asked(facts)} Reasons: {reasons}."
+
+
+def _asked(facts: Mapping[str, Any]) -> str:
+    purpose = quoted(facts["purpose"]) if facts["purpose"] else "no purpose stated"
+    delta = f", delta {facts['delta']:g}" if facts["delta"] else ""
+    return f"Epsilon {facts['epsilon']:g}{delta}, purpose: {purpose}."
+
+
+_WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
+    Kind.OPENED: lambda facts: f"Ledger {name(facts['ledger'])}.",
+    Kind.BUDGET: _budget_words,
+    Kind.CLASSES: lambda facts: (
+        f"Classes of column {name(facts['label'] or 'any')}: {listed(facts['classes'])}."
+    ),
+    Kind.DEBIT: _charge_words,
+    Kind.FINISH: lambda facts: (
+        f"Request {name(facts['request'])}. SHA-256 {facts['release'][:16]}..."
+    ),
+    Kind.BURNT: lambda facts: f"Request {name(facts['request'])}: charged, output lost.",
+    Kind.GRANT: _grant_words,
+    Kind.REFUSAL: _refusal_words,
+    Kind.MINTED: lambda facts: (
+        f"Token {name(facts['token'])} for {quoted(facts['holder'])}: {name(facts['role'])} of"
+        f" {listed(facts['scope']) or 'all data sets'}, until {facts['expires'][:10]}."
+    ),
+    Kind.REVOKED: lambda facts: f"Token {name(facts['token'])}.",
+    Kind.FROZEN: lambda facts: f"{quoted(facts['reason'])}. Nothing can be charged.",
+    Kind.RECOVERED: lambda facts: (
+        f"Compared with {name(facts['compared'])} ({facts['entries']:,} entries):"
+        f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
+    ),
+}
+
+
+def _other_words(facts: Mapping[str, Any]) -> str:
+    """Return the facts of an entry that this version has no sentence for."""
+    return "; ".join(f"{name(key)}: {name(value)}" for key, value in facts.items())
+
+
+_LOST = "lost"
+_STATES: Mapping[str, str] = {
+    "received": "waiting for the service",
+    "waiting": "waiting for the owner",
+    "approved": "approved, not released yet",
+    _LOST: STATES["burnt"],
+}
+_ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", _LOST)
+
+
+@dataclass(frozen=True)
+class ProposalView:
+    """A proposal, and what became of it.
+
+    Attributes
+    ----------
+    filed : Filed
+        The proposal as it arrived.
+    proposal : Proposal
+        What it asks for.
+    answer : Answer, optional
+        What was answered.
+    senders : list of str
+        The holders of the tokens that sent it.
+    guarantees : tuple of Guarantee
+        What its release states, if there is one.
+    is_lost : bool
+        Whether it was charged, and its output was lost.
+    """
+
+    filed: Filed
+    proposal: Proposal
+    answer: Answer | None
+    senders: list[str]
+    guarantees: tuple[Guarantee, ...]
+    is_lost: bool
+
+    @property
+    def state(self) -> str:
+        """What became of it: a state of the desk, the name of an answer, or "lost"."""
+        if self.is_lost:
+            return _LOST
+        return str(self.filed.state) if self.answer is None else self.answer.name
+
+    @property
+    def state_words(self) -> str:
+        """The state as people are shown it."""
+        return _STATES.get(self.state, self.state)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it was not granted, if it was not."""
+        return () if self.answer is None else getattr(self.answer, "reasons", ())
+
+    @property
+    def offer(self) -> dict[str, Any] | None:
+        """The terms that the owner would grant instead, if there are any."""
+        return _terms(self.answer.terms) if isinstance(self.answer, Countered) else None
+
+    def guarantee_lines(self) -> list[list[str]]:
+        """Return what each guarantee says, takes to be public, and assumes."""
+        return [[*sentences(guarantee), *lists(guarantee)] for guarantee in self.guarantees]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the proposal as the export holds it."""
+        proposal, answer = self.proposal, self.answer
+        return {
+            "proposal": self.filed.digest,
+            "received": self.filed.received.isoformat(),
+            "senders": self.senders,
+            "purpose": proposal.purpose,
+            "kind": proposal.kind,
+            "terms": _terms(proposal.terms),
+            "rows": proposal.rows.count,
+            "features": list(proposal.features),
+            "classes": list(proposal.classes),
+            "state": self.state_words,
+            "reasons": list(self.reasons),
+            "offer": self.offer,
+            "release": answer.release if isinstance(answer, Granted) else None,
+            "guarantees": [_guarantee_json(guarantee) for guarantee in self.guarantees],
+        }
+
+
+@dataclass(frozen=True)
+class ChargeView:
+    """One charge of a data set's budget.
+
+    Attributes
+    ----------
+    entry : Entry
+        The charge, as the ledger's history has it.
+    dataset : str
+        The data set. A charge may be of several.
+    """
+
+    entry: Entry
+    dataset: str
+
+    @property
+    def time(self) -> datetime:
+        """When it was charged, UTC."""
+        return datetime.fromtimestamp(self.entry.time, UTC).replace(microsecond=0)
+
+    @property
+    def state_words(self) -> str:
+        """What became of it: released, pending, or charged with its output lost."""
+        return STATES.get(self.entry.state, self.entry.state)
+
+    @property
+    def cost(self) -> list[tuple[str, float]]:
+        """Unit and epsilon of what it cost by itself, at the delta that its release states."""
+        own = self.entry.dataset == self.dataset
+        charges = self.entry.charges if own else self.entry.also[self.dataset]
+        delta = self.entry.stated_delta
+        return [(str(unit), stated_epsilon(event, delta)) for unit, event in charges]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the charge as the export holds it."""
+        own = self.entry.dataset == self.dataset
+        return {
+            "number": self.entry.number,
+            "time": self.time.isoformat(),
+            "request": self.entry.request if own else "a release of several data sets",
+            "state": self.state_words,
+            "cost": [{"unit": unit, "epsilon": _finite(epsilon)} for unit, epsilon in self.cost],
+            "delta": self.entry.stated_delta,
+        }
+
+
+@dataclass(frozen=True)
+class DatasetView:
+    """A data set with its budgets, proposals and charges.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the ledger.
+    served : ServedData, optional
+        Label, policy and grants; None if the service does not serve it.
+    balances : list of Balance
+        Its budgets.
+    largest_epsilon : float
+        The largest epsilon of a further release of labels; of a data set that is not served, 0.
+    proposals : list of ProposalView
+        What was proposed, newest first.
+    charges : list of ChargeView
+        What was charged, newest first, also by releases from the command line.
+    """
+
+    name: str
+    served: ServedData | None
+    balances: list[Balance]
+    largest_epsilon: float
+    proposals: list[ProposalView]
+    charges: list[ChargeView]
+
+    @property
+    def counts(self) -> list[tuple[int, str]]:
+        """How many proposals are in each state, in words, as far as there are any."""
+        numbers = Counter(view.state for view in self.proposals)
+        return [(numbers[s], _STATES.get(s, s)) for s in _ORDER if numbers[s]]
+
+    @property
+    def other_charges(self) -> list[ChargeView]:
+        """Charges of releases that no proposal asked for."""
+        requests = {view.proposal.request for view in self.proposals}
+        return [c for c in self.charges if c.entry.request not in requests]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the data set as the export holds it."""
+        served = None if self.served is None else {
+            "label": self.served.label,
+            "grants": self.served.grants,
+            "policy": self.served.policy.to_json(),
+            "largest_epsilon": self.largest_epsilon,
+        }  # fmt: skip
+        return {
+            "name": self.name,
+            "served": served,
+            "budgets": [_balance_json(balance) for balance in self.balances],
+            "proposals": [view.to_json() for view in reversed(self.proposals)],
+            "charges": [view.to_json() for view in reversed(self.charges)],
+        }
+
+
+def _terms(terms: Any) -> dict[str, Any]:
+    return {"epsilon": terms.epsilon, "delta": terms.delta, "mechanism": terms.mechanism}
+
+
+def _guarantee_json(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "unit": str(guarantee.unit),
+        "epsilon": None if guarantee.epsilon is None else _finite(guarantee.epsilon),
+        "delta": guarantee.delta,
+        "sentences": sentences(guarantee),
+        "public": [str(text) for text in guarantee.public],
+        "assumes": [str(assumption) for assumption in guarantee.assumptions],
+    }
+
+
+def _balance_json(balance: Balance) -> dict[str, Any]:
+    return {
+        "unit": str(balance.unit),
+        "epsilon": balance.budget.epsilon,
+        "delta": balance.budget.delta,
+        "spent": _finite(balance.spent),
+        "left": balance.left,
+        "charges": balance.debits,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON can hold, None for an infinite one."""
+    return value if math.isfinite(value) else None
+
+
+_TRIES = 5  # to read log and balances while nobody charges
+_MOST_KEY_BYTES = 2**16
+
+
+class Accounts:
+    """Gathers what the holder of a token may read.
+
+    Parameters
+    ----------
+    service
+        What is served, with its desk and its ledger.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def key_id(self) -> str:
+        """The short name of the key that signs releases, checkpoints and exports."""
+        data = read_bounded(self._service.settings.key, _MOST_KEY_BYTES)
+        return key_fingerprint(data)[0]
+
+    def datasets(self, token: Token) -> list[DatasetView]:
+        """Return the data sets that a token covers: those that are served, then others."""
+        ledger, served = self._service.ledger, self._service.settings.datasets
+        balances, history = ledger.balances(), ledger.history()
+        names = dict.fromkeys([*served, *(balance.dataset for balance in balances)])
+        return [
+            self._dataset(name, [b for b in balances if b.dataset == name], history)
+            for name in names
+            if token.covers(name)
+        ]
+
+    def _dataset(self, name: str, balances: list[Balance], history: Sequence[Entry]) -> DatasetView:
+        served = self._service.settings.datasets.get(name)
+        charges = [ChargeView(e, name) for e in history if name in (e.dataset, *e.also)]
+        lost = {c.entry.request for c in charges if c.entry.state == "burnt"}
+        filed = [] if served is None else self._service.desk.proposals(name)
+        return DatasetView(
+            name,
+            served,
+            balances,
+            0.0 if served is None else self._service.largest_epsilon(name),
+            [self._view(proposal, lost) for proposal in reversed(filed)],
+            charges[::-1],
+        )
+
+    def proposal(self, filed: Filed) -> ProposalView:
+        """Return one proposal."""
+        history = self._service.ledger.history()
+        own = [e for e in history if e.dataset == filed.dataset]
+        return self._view(filed, {e.request for e in own if e.state == "burnt"})
+
+    def _view(self, filed: Filed, lost: set[str]) -> ProposalView:
+        proposal = Proposal.load(filed.body)
+        return ProposalView(
+            filed,
+            proposal,
+            None if filed.answer is None else Answer.load(filed.answer),
+            self._service.desk.senders(filed.dataset, filed.digest),
+            () if filed.release is None else tuple(decode(filed.release).guarantees),
+            proposal.request in lost,
+        )
+
+    def tokens(self, token: Token) -> list[Token]:
+        """Return the tokens that are good for a data set that this one covers, without others."""
+        tokens = self._service.desk.tokens()
+        if not token.scope:
+            return tokens
+        own = [t for t in tokens if any(t.covers(name) for name in token.scope)]
+        return [replace(t, scope=tuple(n for n in t.scope if n in token.scope)) for t in own]
+
+    def log(self, token: Token) -> CheckedLog:
+        """Return the whole audit log after checking it; see `visible_entries` for what to show."""
+        return read_log(self._service.ledger, token)
+
+    def whole_log(self, token: Token) -> CheckedLog:
+        """Return the audit log, or raise if it is broken.
+
+        Raises
+        ------
+        Problem
+            409, with what is wrong.
+        """
+        log = self.log(token)
+        if log.problem:
+            raise Problem(HTTPStatus.CONFLICT, log.problem)
+        return log
+
+    def checkpoint(self, token: Token) -> Checkpoint:
+        """Return the head of the log, signed with the service's key."""
+        log = self.whole_log(token)
+        name, key = str(log.entries[0].facts["ledger"]), self._service.settings.key
+        return signed_checkpoint(name, len(log.entries), log.head, utc_now(), key)
+
+    def export(self, token: Token) -> Export:
+        """Return everything that a token shows, signed with the service's key.
+
+        Balances and log are of the same moment: they are read again if somebody charged meanwhile.
+
+        Raises
+        ------
+        Problem
+            409 if the log is broken, and 503 if it does not stop growing.
+        """
+        for _ in range(_TRIES):
+            log = self.whole_log(token)
+            datasets = [view.to_json() for view in self.datasets(token)]
+            tokens = [shown.to_json() for shown in self.tokens(token)]
+            if self.whole_log(token).head == log.head:
+                break
+        else:
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "The ledger is in use. Try again later.",
+                {"Retry-After": "10"},
+            )
+        content = {
+            "organisation": self._service.settings.organisation,
+            "time": utc_now(),
+            "ledger": str(log.entries[0].facts["ledger"]),
+            "entries": len(log.entries),
+            "head": log.head,
+            "frozen": log.frozen,
+            "anchor": log.anchor,
+            "scope": list(token.scope),
+            "datasets": datasets,
+            "log": [vars(entry) for entry in visible_entries(log.entries, token)],
+            "tokens": tokens,
+        }
+        return sign_export(content, self._service.settings.key)

@@ -1,0 +1,432 @@
+"""How a page is made: templates, the words and numbers in them, and the headers of the response."""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import ROUND_FLOOR, Context
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+
+from suffice.errors import ParameterError, ReleaseError, UsageError
+from suffice.owner.ledger.tokens import Role, mint, utc_now
+from suffice.owner.policy import policy_lines
+from suffice.plain_text import escaped
+from suffice.service.api import checkpoint_of
+from suffice.service.auth import Caller, Session, Sessions, SignInNeeded
+from suffice.service.oversight import (
+    Accounts,
+    Comparison,
+    compare,
+    entry_words,
+    kind_words,
+    visible_entries,
+)
+from suffice.service.problems import Problem, not_found
+from suffice.service.settings import Settings
+from suffice.service.workers import Digest, Identity, Name, Service
+
+__all__ = ["STATIC", "OversightPages", "Renderer", "install_pages", "rounded_down", "static_file"]
+
+
+_FOLDER = Path(__file__).parent
+STATIC: Mapping[str, str] = {
+    "suffice.css": "text/css",
+    "local-time.js": "text/javascript",
+    "checkpoint-file.js": "text/javascript",
+}
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+
+
+class Renderer:
+    """Makes the pages of one service.
+
+    Parameters
+    ----------
+    settings
+        The name of the organisation, and the path below which the pages are.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._organisation, self._prefix = settings.organisation, settings.server.prefix
+        self._templates = Environment(
+            loader=FileSystemLoader(_FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {
+            "plain": _plain,
+            "down": rounded_down,
+            "number": "{:g}".format,
+            "moment_of": datetime.fromisoformat,
+            "policy_lines": policy_lines,
+            "kind_words": kind_words,
+        }
+
+    def page(
+        self, name: str, session: Session | None, status: int = HTTPStatus.OK, **values: Any
+    ) -> HTMLResponse:
+        """Return a page.
+
+        Parameters
+        ----------
+        name
+            The template.
+        session
+            Who reads it; None before signing in.
+        status
+            The status of the response.
+        **values
+            What the template shows; ``problem`` is a sentence above everything else.
+        """
+        common = {
+            "organisation": self._organisation,
+            "prefix": self._prefix,
+            "session": session,
+            "problem": values.pop("problem", None),
+            "for_print": values.pop("for_print", False),
+        }
+        text = self._templates.get_template(name).render(**common, **values)
+        return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+
+    def to(self, path: str) -> RedirectResponse:
+        """Return a response that sends the reader to another page."""
+        return RedirectResponse(f"{self._prefix}{path}", HTTPStatus.SEE_OTHER)
+
+
+def static_file(name: str) -> bytes:
+    """Return the bytes of one of `STATIC`."""
+    return (_FOLDER / "static" / name).read_bytes()
+
+
+def rounded_down(value: float) -> str:
+    """Return what is left with four digits, never more than there is.
+
+    Examples
+    --------
+    >>> rounded_down(0.99999), rounded_down(-1.0)
+    ('0.9999', '0')
+    """
+    if not math.isfinite(value) or value <= 0:
+        return "0"
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):g}"
+
+
+def _plain(text: object) -> str:
+    """Return text from strangers so that it can steer no reader; the template escapes its HTML."""
+    return escaped(str(text))
+
+
+_ENTRIES = 100  # of the log on one page
+_LARGEST_NUMBER = 10**15
+
+
+class OversightPages:
+    """Adds the pages to a router.
+
+    Parameters
+    ----------
+    accounts
+        What there is to show.
+    renderer
+        How it is shown.
+    sessions
+        Who reads it.
+    """
+
+    def __init__(self, accounts: Accounts, renderer: Renderer, sessions: Sessions) -> None:
+        self._accounts, self._renderer, self._sessions = accounts, renderer, sessions
+
+    def add_to(self, router: APIRouter, reader: Any) -> None:
+        """Add the pages; ``reader`` is the annotation of a session."""
+
+        @router.get("/report")
+        def report(session: reader) -> Response:
+            return self._report(session, for_print=False)
+
+        @router.get("/print")
+        def printed(session: reader) -> Response:
+            return self._report(session, for_print=True)
+
+        @router.get("/log")
+        def log(
+            session: reader,
+            before: Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)] = None,
+        ) -> Response:
+            return self._log(session, before)
+
+        @router.post("/log")
+        async def comparison(request: Request, session: reader) -> Response:
+            fields = await self._sessions.form(request, session)
+            return await run_in_threadpool(self._compare, session, fields.get("checkpoint", ""))
+
+        @router.get("/log/checkpoint")
+        def checkpoint(session: reader) -> Response:
+            signed = self._accounts.checkpoint(session.token)
+            name = f"{signed.time[:10]}-{signed.entries}.checkpoint"
+            return _download(signed.to_text().encode(), "text/plain", name)
+
+        @router.get("/export")
+        def export(session: reader) -> Response:
+            signed = self._accounts.export(session.token)
+            name = f"{signed.content['time'][:10]}-{signed.content['entries']}.export.json"
+            return _download(signed.encode(), "application/json", name)
+
+    def _report(self, session: Session, *, for_print: bool) -> Response:
+        token = session.token
+        return self._renderer.page(
+            "report.html",
+            session,
+            for_print=for_print,
+            datasets=self._accounts.datasets(token),
+            tokens=self._accounts.tokens(token),
+            log=self._accounts.log(token),
+            key_id=self._accounts.key_id,
+            now=utc_now(),
+        )
+
+    def _compare(self, session: Session, text: str) -> Response:
+        if not text.strip():
+            return self._log(session, None, problem="Paste the seven lines of a checkpoint.")
+        try:
+            older = checkpoint_of(text)
+        except ReleaseError as error:
+            return self._log(session, None, problem=str(error), pasted=text)
+        log = self._accounts.log(session.token)
+        return self._log(session, None, comparison=compare(log, older, self._accounts.key_id))
+
+    def _log(
+        self,
+        session: Session,
+        before: int | None,
+        *,
+        comparison: Comparison | None = None,
+        problem: str | None = None,
+        pasted: str = "",
+    ) -> Response:
+        log = self._accounts.log(session.token)
+        visible = visible_entries(log.entries, session.token)
+        older = [entry for entry in visible if before is None or entry.number < before]
+        shown = older[-_ENTRIES:][::-1]
+        rows = [(entry, entry_words(entry)) for entry in shown]
+        return self._renderer.page(
+            "log.html",
+            session,
+            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
+            log=log,
+            rows=rows,
+            count=len(visible),
+            next_page=shown[-1].number if len(older) > len(shown) else None,
+            comparison=comparison,
+            key_id=self._accounts.key_id,
+            pasted=pasted,
+            problem=problem,
+        )
+
+
+def _download(data: bytes, media_type: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(data, media_type=media_type, headers=headers)
+
+
+_MOST_PROPOSALS = 100  # of one data set on the page of all data sets
+
+
+def install_pages(app: FastAPI, service: Service) -> None:
+    """Add the pages to an application."""
+    prefix = service.settings.server.prefix
+    pages = _Pages(service)
+    app.include_router(pages.public_router(), prefix=prefix, include_in_schema=False)
+    app.include_router(pages.router(), prefix=prefix, include_in_schema=False)
+
+    async def sign_in(request: Request, _: Exception) -> Response:
+        del request
+        return RedirectResponse(f"{prefix}/login", HTTPStatus.SEE_OTHER)
+
+    app.add_exception_handler(SignInNeeded, sign_in)
+
+
+class _Pages:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._sessions = Sessions(service.settings, service.desk)
+        self._renderer = Renderer(service.settings)
+        self._accounts = Accounts(service)
+        self._page, self._to = self._renderer.page, self._renderer.to
+
+    # --- for everybody
+
+    def public_router(self) -> APIRouter:
+        """Return the routes that need no session."""
+        router = APIRouter()
+
+        @router.get("/static/{name}")
+        def static(name: str) -> Response:
+            if name not in STATIC:
+                raise not_found()
+            return Response(static_file(name), media_type=STATIC[name])
+
+        @router.get("/login")
+        def login() -> Response:
+            return self._page("login.html", None)
+
+        @router.post("/login")
+        async def sign_in(request: Request) -> Response:
+            fields = await self._sessions.read_form(request)
+            response = self._to("/")
+            begin = self._sessions.begin
+            if await run_in_threadpool(begin, request, fields.get("token", ""), response):
+                return response
+            problem = "This token does not open these pages. Ask the owner for another one."
+            return self._page("login.html", None, HTTPStatus.FORBIDDEN, problem=problem)
+
+        return router
+
+    # --- for owners and officers
+
+    def router(self) -> APIRouter:
+        """Return the routes of those who signed in."""
+        router = APIRouter()
+        reader = Annotated[Session, Depends(self._sessions.find)]
+
+        @router.get("/")
+        def overview(session: reader) -> Response:
+            datasets = self._accounts.datasets(session.token)
+            return self._page("overview.html", session, datasets=datasets, most=_MOST_PROPOSALS)
+
+        @router.post("/logout")
+        async def logout(request: Request, session: reader) -> Response:
+            await self._sessions.form(request, session)
+            response = self._to("/login")
+            await run_in_threadpool(self._sessions.end, session, response)
+            return response
+
+        self._add_proposal_pages(router, reader)
+        self._add_token_pages(router, reader)
+        OversightPages(self._accounts, self._renderer, self._sessions).add_to(router, reader)
+        return router
+
+    def _add_proposal_pages(self, router: APIRouter, reader: Any) -> None:
+        place = "/data/{dataset}/{digest}"
+
+        @router.get(place)
+        def proposal(dataset: Name, digest: Digest, session: reader) -> Response:
+            return self._proposal_page(session, dataset, digest)
+
+        @router.get(f"{place}/release")
+        def release(dataset: Name, digest: Digest, session: reader) -> Response:
+            filed = self._service.filed(Caller(session.token), dataset, digest)
+            if filed.release is None:
+                raise not_found()
+            return Response(filed.release, media_type="application/octet-stream")
+
+        @router.post(place)
+        async def decision(
+            request: Request, dataset: Name, digest: Digest, session: reader
+        ) -> Response:
+            fields = await self._sessions.form(request, session)
+            _check_owner(session)
+            return await run_in_threadpool(self._decide, session, dataset, digest, fields)
+
+    def _decide(
+        self, session: Session, dataset: str, digest: str, fields: dict[str, str]
+    ) -> Response:
+        filed = self._service.filed(Caller(session.token), dataset, digest)
+        refused = fields.get("decision") == "refuse"
+        choice = {"grant": False, "reason": fields.get("reason", "")} if refused else None
+        if fields.get("decision") == "grant":
+            choice = {"grant": True}
+        try:
+            self._service.decide(filed, choice)
+        except UsageError as error:
+            return self._proposal_page(session, dataset, digest, str(error))
+        except Problem as problem:
+            return self._proposal_page(session, dataset, digest, problem.detail)
+        return self._to(f"/data/{dataset}/{digest}")
+
+    def _proposal_page(
+        self, session: Session, dataset: str, digest: str, problem: str | None = None
+    ) -> Response:
+        filed = self._service.filed(Caller(session.token), dataset, digest)
+        row = self._accounts.proposal(filed)
+        left = [f"{rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
+        return self._page(
+            "proposal.html",
+            session,
+            HTTPStatus.OK if problem is None else HTTPStatus.CONFLICT,
+            dataset=dataset,
+            row=row,
+            budget=f"Left of the budget: epsilon {', '.join(left)}.",
+            problem=problem,
+        )
+
+    def _add_token_pages(self, router: APIRouter, reader: Any) -> None:
+        desk = self._service.desk
+
+        @router.get("/tokens")
+        def tokens(session: reader) -> Response:
+            _check_owner(session)
+            Caller(session.token).check_whole_house()
+            return self._token_page(session)
+
+        @router.post("/tokens")
+        async def new(request: Request, session: reader) -> Response:
+            fields = await self._sessions.form(request, session)
+            _check_owner(session)
+            Caller(session.token).check_whole_house()
+            return await run_in_threadpool(self._make_token, session, fields)
+
+        @router.post("/tokens/{identity}/revoke")
+        async def revoke(request: Request, identity: Identity, session: reader) -> Response:
+            await self._sessions.form(request, session)
+            _check_owner(session)
+            Caller(session.token).check_whole_house()
+            await run_in_threadpool(desk.revoke_token, identity)
+            return self._to("/tokens")
+
+    def _make_token(self, session: Session, fields: dict[str, str]) -> Response:
+        role, scope, days = fields.get("role", ""), fields.get("scope", ""), fields.get("days", "")
+        try:
+            if role not in {*Role} or not days.isdecimal():
+                raise ParameterError("A token needs a role and a number of days.")
+            if scope and scope not in self._service.settings.datasets:
+                raise ParameterError("This data set is not served. Choose another one.")
+            token, text = mint(
+                role,
+                scope=(scope,) if scope else (),
+                holder=fields.get("holder", ""),
+                days=int(days[:9]),
+            )
+        except UsageError as error:
+            return self._token_page(session, problem=str(error))
+        self._service.desk.add_token(token)
+        return self._token_page(session, text=text)
+
+    def _token_page(
+        self, session: Session, text: str | None = None, problem: str | None = None
+    ) -> Response:
+        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
+        return self._page(
+            "tokens.html",
+            session,
+            status,
+            tokens=self._service.desk.tokens(),
+            names=list(self._service.settings.datasets),
+            text=text,
+            problem=problem,
+        )
+
+
+def _check_owner(session: Session) -> None:
+    if session.token.role is not Role.OWNER:
+        raise Problem(HTTPStatus.FORBIDDEN, "Only an owner may do this.")

@@ -1,0 +1,141 @@
+"""What a request gets when it fails: a problem document (RFC 9457).
+
+A problem never contains what a table holds. What is not there and what the token may not see look
+alike.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from suffice.errors import LedgerError, ReleaseError, StorageError, SufficeError, UsageError
+
+__all__ = [
+    "MEDIA_TYPE",
+    "Problem",
+    "install_problems",
+    "not_found",
+    "problem_response",
+    "problem_responses",
+]
+
+
+MEDIA_TYPE = "application/problem+json"
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_HEADERS: dict[int, str] = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+class Problem(Exception):  # noqa: N818  # the word of RFC 9457
+    """A request that fails.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+        The status of the response.
+    detail : str
+        What is wrong, and what to do about it, in a sentence for the caller.
+    headers : dict, optional
+        Further headers of the response.
+    """
+
+    def __init__(
+        self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers
+
+
+def not_found() -> Problem:
+    """Return the one problem of everything that a token does not show."""
+    return Problem(HTTPStatus.NOT_FOUND, "There is nothing here that your token shows.")
+
+
+def problem_response(status: int, detail: str, headers: Any = None) -> JSONResponse:
+    """Return the response that describes a failure."""
+    document = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "detail": detail,
+    }
+    return JSONResponse(document, int(status), headers, MEDIA_TYPE)
+
+
+def _of_problem(_: Request, problem: Exception) -> JSONResponse:
+    if not isinstance(problem, Problem):
+        raise problem
+    return problem_response(problem.status, problem.detail, problem.headers)
+
+
+def _of_starlette(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    status = HTTPStatus(error.status_code)
+    headers = error.headers
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_allowed_methods(request))}
+    return problem_response(status, status.description, headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return every method of a path; the framework names those of one route alone."""
+    routes = request.app.router.routes
+    scopes = [{**request.scope, "method": method} for method in _METHODS]
+    return [
+        scope["method"]
+        for scope in scopes
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
+
+
+def _of_validation(_: Request, error: Exception) -> JSONResponse:
+    del error  # it quotes what was sent
+    return problem_response(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "A part of the request is not what /openapi.json says."
+    )
+
+
+def _of_library(_: Request, error: Exception) -> JSONResponse:
+    """Return the sentence of an error about what the caller sent; nothing about anything else."""
+    if isinstance(error, UsageError | ReleaseError):
+        return problem_response(error.http_status, str(error))
+    if isinstance(error, LedgerError | StorageError):
+        detail = "The service cannot use its records now. Try again later."
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": "10"})
+    raise error  # `guard` answers what nobody expected
+
+
+def install_problems(app: FastAPI) -> None:
+    """Make every failure of an application a problem document."""
+    app.add_exception_handler(Problem, _of_problem)
+    app.add_exception_handler(HTTPException, _of_starlette)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(SufficeError, _of_library)
+
+
+def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI document says about these failures."""
+    content = {MEDIA_TYPE: {"schema": _SCHEMA}}
+    described: dict[int | str, dict[str, Any]] = {
+        int(s): {"description": s.phrase, "content": content} for s in statuses
+    }
+    for status, name in _HEADERS.items():
+        if status in described:
+            described[status]["headers"] = {name: {"schema": {"type": "string"}, "required": True}}
+    return described

@@ -1,1 +1,0 @@
-"""Studies on data declared public: the demo, reproductions, simulations and baselines."""

@@ -1,1 +1,0 @@
-"""The demo: a network of clinics, five releases, and what was learnt from them."""

@@ -1,1 +1,0 @@
-"""How PostgreSQL, SQLite and DuckDB are read: in one snapshot, and never written to."""

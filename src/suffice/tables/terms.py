@@ -1,0 +1,126 @@
+"""Terms that options, pipelines and files share: missing numbers, units of time, origins."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from suffice.errors import CorruptFileError, ParameterError
+from suffice.strict_json import is_digest
+
+__all__ = [
+    "DECLARED",
+    "PRIVATE_ROWS",
+    "TEMPORAL_UNITS",
+    "UNKNOWN",
+    "Missing",
+    "MissingRule",
+    "Origin",
+    "Provenance",
+    "public_rows",
+    "weakest",
+]
+
+
+TEMPORAL_UNITS = ("days since 1970-01-01", "days since midnight", "days")
+
+
+Missing = Literal["error", "mean", "zero"]
+
+
+class MissingRule(StrEnum):
+    """What becomes of a missing value."""
+
+    ERROR = "error"
+    MEAN = "mean"
+    ZERO = "zero"
+
+
+_SHOWN = 3  # of many hashes
+
+
+class Origin(StrEnum):
+    """What the numbers were taken from."""
+
+    DECLARED = "declared"
+    PUBLIC_ROWS = "public rows"
+    PRIVATE_ROWS = "private rows"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """States where a pipeline's numbers came from.
+
+    Parameters
+    ----------
+    source : Origin
+        Declared, public rows, private rows or unknown.
+    rows : tuple of str
+        The hashes of the public rows, sorted. Empty for other sources.
+    """
+
+    source: Origin
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", Origin(self.source))
+        are_digests = all(map(is_digest, self.rows))
+        if not are_digests or self.rows != tuple(sorted(set(self.rows))):
+            raise ParameterError("Hashes of public rows must be sorted, and all different.")
+        if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
+            raise ParameterError("An origin must name rows if they are public, and only then.")
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the numbers are known to tell nothing about private rows."""
+        return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}
+
+    def __str__(self) -> str:
+        if self.source is Origin.UNKNOWN:
+            return "unknown (nobody stated it)"
+        more = f" and {len(self.rows) - _SHOWN} more" if len(self.rows) > _SHOWN else ""
+        return " ".join([self.source, ", ".join(self.rows[:_SHOWN])]).strip() + more
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the origin as plain JSON values."""
+        return {"source": self.source.value, "rows": list(self.rows)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Provenance":
+        """Return the origin that `to_json` wrote."""
+        if not isinstance(data, dict) or set(data) != {"source", "rows"}:
+            raise CorruptFileError(
+                "The origin of the pipeline is not valid: it must hold a source and rows."
+            )
+        try:
+            origin = cls(Origin(data["source"]), tuple(data["rows"]))
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError("The origin of the pipeline is not valid.") from error
+        if origin.to_json() != data:
+            raise CorruptFileError("The origin of the pipeline is not valid.")
+        return origin
+
+
+DECLARED = Provenance(Origin.DECLARED)
+PRIVATE_ROWS = Provenance(Origin.PRIVATE_ROWS)
+UNKNOWN = Provenance(Origin.UNKNOWN)
+
+
+def public_rows(row_hash: str) -> Provenance:
+    """Return the origin of numbers from rows with this hash, which the owner declared public."""
+    return Provenance(Origin.PUBLIC_ROWS, (row_hash,))
+
+
+def weakest(origins: Iterable[Provenance]) -> Provenance:
+    """Return the weakest of several origins of one pipeline.
+
+    Private rows are weaker than an unknown origin, which is weaker than public rows, which are
+    weaker than declared numbers. All hashes of public rows are kept.
+    """
+    stated = tuple(origins)
+    for weak in (PRIVATE_ROWS, UNKNOWN):
+        if weak in stated:
+            return weak
+    rows = tuple(sorted({row for origin in stated for row in origin.rows}))
+    return Provenance(Origin.PUBLIC_ROWS, rows) if rows else DECLARED
