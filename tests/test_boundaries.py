@@ -259,7 +259,7 @@ RULES = {
         ("learner/x.py", "from suffice import owner"),
     ],
     learner_from_the_other_side: [
-        ("owner/x.py", "def f():\n    from suffice.learner.operator import factored"),
+        ("owner/x.py", "def f():\n    from suffice.learner import operator"),
         ("owner/parties/x.py", "from suffice import learner"),
         ("models/x.py", "import suffice.learner.rows"),
         ("release/x.py", "from suffice.learner.fit import model_of"),

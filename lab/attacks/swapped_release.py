@@ -13,7 +13,7 @@ import numpy as np
 from run import Rate
 
 from suffice.errors import SufficeError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.release.release import Release

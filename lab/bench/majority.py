@@ -30,8 +30,8 @@ import pyarrow as pa
 from harness import claim
 from sklearn.linear_model import LogisticRegression
 
-from suffice.learner.operator.diagnostics import Evidence, interval
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.intervals import Evidence, interval
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.owner.mean_operator import Candidates, MeanOperator, choose
 from suffice.owner.source import PublicSource

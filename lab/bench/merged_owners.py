@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 from harness import claim
 
-from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.problem import NoiseWarning
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.problem import NoiseWarning
 from suffice.learner.rows import design_matrix
 from suffice.owner.labelled import PublicTable, public_summary
 from suffice.owner.mean_operator import MeanOperator

@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from suffice.learner.noisy_labels import NoisyLabelClassifier
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.owner.mean_operator import MeanOperator
 from suffice.papers.reproduction import Split

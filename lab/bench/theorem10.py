@@ -19,7 +19,7 @@ def coverage(dimension: int, radius: float) -> float:
 
 
 def main() -> None:
-    from suffice.learner.operator.diagnostics import noise_norm
+    from suffice.learner.intervals import noise_norm
     from suffice.release.release import Covariance
 
     print("| d | printed: log(d/delta) | exact quantile |\n|---|---|---|")

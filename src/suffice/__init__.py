@@ -71,7 +71,7 @@ _HOMES = {
     # learner
     "AdaBoostLinear": "suffice.papers.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
-    "FactoredClassifier": "suffice.learner.operator.factored",
+    "FactoredClassifier": "suffice.learner.operator",
     "MomentClassifier": "suffice.learner.moments",
     "NoisyLabelClassifier": "suffice.learner.noisy_labels",
     "RadoBoost": "suffice.learner.rado_boosting",

@@ -13,7 +13,7 @@ import suffice.learner
 from suffice import errors
 from suffice.learner.moments import MomentClassifier
 from suffice.learner.noisy_labels import NoisyLabelClassifier
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio

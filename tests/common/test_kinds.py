@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.release.codec import decode, encode
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
 from suffice.release.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge

@@ -14,7 +14,7 @@ from suffice.engines.clusters import Computing
 from suffice.engines.engine import fold
 from suffice.engines.streamed import OwnersTable, StreamedRows
 from suffice.errors import ForeignRowsError, TableError
-from suffice.learner.operator.tuning import _SpreadCurves
+from suffice.learner.penalty import _SpreadCurves
 from suffice.models import rows as rows_module
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem, _ColumnCurves, _EvenPart, _PairCurves

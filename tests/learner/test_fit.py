@@ -13,7 +13,7 @@ from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileErro
 from suffice.learner import fit as learners
 from suffice.learner.base import LinearModel
 from suffice.learner.fit import REPORTS, Learning, Report, fit, learning_from, model_of, release_of
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.spread.classifier import SpreadClassifier

@@ -13,7 +13,7 @@ from suffice.engines.clusters import Computing
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit as fit_any
 from suffice.learner.noisy_labels import fit_link
-from suffice.learner.operator.problem import weigh_release
+from suffice.learner.problem import weigh_release
 from suffice.learner.rows import design_matrix
 from suffice.owner.parties.gathering import Enrolled, VoteTally
 

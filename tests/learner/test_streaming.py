@@ -13,7 +13,7 @@ from suffice.engines.streamed import StreamedRows
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner import rows as learner_rows
 from suffice.learner.fit import fit
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.models import rows as rows_module
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows

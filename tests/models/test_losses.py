@@ -5,7 +5,7 @@ import pytest
 from scipy.special import xlogy
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.models.losses import LOSSES, from_even, from_function, loss_named, rho_loss
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import one_blas_thread
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import PrivacyError, UnprotectedError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import Payment, PrivateIdentity, publish

@@ -7,7 +7,7 @@ import pytest
 
 from builders import make_release, rado_release
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
 from suffice.release.release import Covariance

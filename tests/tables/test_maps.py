@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures
 
 from suffice.errors import CorruptFileError, ParameterError, TableError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.tables.maps import MAPS, FeatureMap, _median_gamma, fit_map

@@ -85,7 +85,7 @@ def _fit_command() -> TyperCommand:
 
     def run(inputs: Inputs) -> None:
         from suffice.learner import fit as learners
-        from suffice.learner.operator.factored import NoiseWarning
+        from suffice.learner.operator import NoiseWarning
         from suffice.release.codec import load
 
         options, reading = inputs.make("fit", _Fit), inputs.make("reading", Reading)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from suffice.audit.auditor import audit
 from suffice.demo.network import ANSWERS, MEASURED, Network, clinic_network, write_tables
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.spread.classifier import SpreadClassifier

@@ -8,7 +8,7 @@ from typing import Any
 from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel, learner_name
-from suffice.learner.operator.factored import CONSTANT, MAJORITY_HIDDEN, doubts_of, risk_of_guess
+from suffice.learner.operator import CONSTANT, MAJORITY_HIDDEN, risk_of_guess, warnings_of
 from suffice.plain_text import listed
 from suffice.release.release import Release
 
@@ -55,7 +55,7 @@ def _factored_report(model: Any) -> Report:
     votes = any(guarantee.unit == "party" for guarantee in model.releases_[0].guarantees)
     about = "of the parties' votes" if votes else "estimated without labels"
     lines = [
-        *(("warning", doubt) for doubt in doubts_of(model)),
+        *(("warning", doubt) for doubt in warnings_of(model)),
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
         ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {about}"),
         ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
@@ -406,7 +406,7 @@ def model_of(release: Release) -> LinearModel:
 
 
 def _factored() -> type[LinearModel]:
-    from suffice.learner.operator.factored import FactoredClassifier
+    from suffice.learner.operator import FactoredClassifier
 
     return FactoredClassifier
 

@@ -20,7 +20,7 @@ from scipy.stats import truncnorm
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.features import FeatureUnits
-from suffice.learner.operator.factored import MAJORITY_HIDDEN, NoiseWarning
+from suffice.learner.operator import MAJORITY_HIDDEN, NoiseWarning
 from suffice.learner.sklearn_names import Interval, fit_context
 from suffice.learner.weights import CLASS_WEIGHT, MOMENTS_HAVE_NONE, refuse_weights, repeated_count
 from suffice.privacy.calibrate import gaussian_multiplier

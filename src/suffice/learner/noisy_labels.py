@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, Learner
+from suffice.learner.calibration import calibrate_by_labels
 from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES, FeatureModel, FeatureUnits
-from suffice.learner.moderation import moderated_by_labels
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.sklearn_names import (
     HasMethods,
@@ -138,7 +138,7 @@ def fit_link(
 
     The likelihood is prod_i (P softmax(slope u_i + shift))_z(i) (forward correction: Patrini et al.
     2017, Theorem 2, of two parameters a class instead of the whole model). The slope is integrated
-    out (`suffice.learner.moderation`). The first class has no shift.
+    out (`suffice.learner.calibration`). The first class has no shift.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def fit_link(
     weights : ndarray of shape (n,), optional
         How much each row counts; all alike unless set.
     """
-    link = moderated_by_labels(log_probabilities, labels, channel, weights)
+    link = calibrate_by_labels(log_probabilities, labels, channel, weights)
     return ChannelLink(link.slope, link.shift, link.error)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from suffice.learner.moderation import expected_share, moderated_by_product
+from suffice.learner.calibration import calibrate_by_product, expected_share
 from suffice.release.release import Covariance, Release
 
 __all__ = [
@@ -281,7 +281,7 @@ def log_odds_of_scores(
 ) -> LogOdds:
     """Return the log odds of least logistic risk over unlabelled rows with these scores.
 
-    Where E[y s] has an error, the slope is integrated out (`suffice.learner.moderation`). No
+    Where E[y s] has an error, the slope is integrated out (`suffice.learner.calibration`). No
     correlation of scores and labels above ``most`` is believed.
     """
     free = labels.mean is not None
@@ -304,7 +304,7 @@ def _mean_link(
 ) -> tuple[float, float]:
     """Return slope and offset, with slopes integrated out; the score of the first class is 0."""
     shares = np.array([1 - labels.balance, 1 + labels.balance]) / 2
-    link = moderated_by_product(
+    link = calibrate_by_product(
         np.column_stack([np.zeros_like(scores), scores]),
         shares,
         (product + float(scores.mean())) / 2,  # E[s if y = 1] = (E[y s] + E[s]) / 2

@@ -170,7 +170,7 @@ def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
     Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
-    too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
+    too much (`suffice.learner.penalty`, where the charge is explained as well). S is that
     of rados held out.
     """
     folds = min(_FOLDS, len(moments.rows))
@@ -231,7 +231,7 @@ class RadoRidge(TwoClasses):
     lam : float or "auto", default="auto"
         Weight of the penalty. "auto" takes the weight of least risk on fresh labels, estimated
         without any label: S comes from rados that were held out, and Stein's lemma corrects for
-        the noise in mu (`suffice.learner.operator.tuning`).
+        the noise in mu (`suffice.learner.penalty`).
     class_weight : dict, "balanced" or None, default=None
         What a mistake about each class costs: `predict` takes the class of largest weight times
         probability. A class that a dict lacks has weight 1; "balanced" weighs against the class

@@ -423,7 +423,7 @@ class PublicMoments:
         return 1 / (_LAMS[:, None] + self.curvature * self.values)
 
 
-_EXPONENTS = (0.0, 0.5, 1.0)  # as in `suffice.learner.operator.denoising`
+_EXPONENTS = (0.0, 0.5, 1.0)  # as in `suffice.learner.denoise`
 _FLAT = 1e-9  # of the largest variance: no row varies in such a direction
 _NARROW = 0.03  # of the first component's range: a narrower one is scaled as if it had that
 _UNUSED = 0.02  # of the pair's part: what all components without a weight have together

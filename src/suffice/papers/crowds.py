@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem

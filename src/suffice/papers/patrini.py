@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
 from suffice.models.problem import FactoredProblem

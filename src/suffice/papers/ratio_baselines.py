@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.weak import BagMoments, KnownProportions, MeanMap, bags_of
 
 __all__ = ["ProportionSVM", "classify_and_count", "mean_map_classifier"]

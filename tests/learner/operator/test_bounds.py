@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest, chi
 
 from suffice.errors import ParameterError
-from suffice.learner.operator import diagnostics
+from suffice.learner import intervals
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
@@ -45,7 +45,7 @@ def exceeded(noise: np.ndarray, radius: float) -> int:
 def test_the_norm_of_the_noise_is_exceeded_just_as_often_as_stated(mechanism, delta, rng):
     """Exact quantiles: a radius 5 % off is rejected as well (false alarms: one in 10^6 each)."""
     covariance, draw = NOISES[mechanism]
-    radius = diagnostics.noise_norm(covariance, mechanism, (5,), delta)
+    radius = intervals.noise_norm(covariance, mechanism, (5,), delta)
     noise = draw(rng, DRAWS)
     assert binomtest(exceeded(noise, radius), DRAWS, delta).pvalue > 1e-6
     for wrong in (0.95, 1.05):
@@ -57,7 +57,7 @@ def test_shaped_gaussian_noise_has_its_exact_quantile(rng):
         (Covariance("factor", 0.5, FACTOR), np.sqrt(0.5) * FACTOR),
         (Covariance("diagonal", 2.0, np.arange(1.0, 6)), np.diag(np.sqrt(2 * np.arange(1.0, 6)))),
     ):
-        radius = diagnostics.noise_norm(covariance, "gaussian", (5,), 0.05)
+        radius = intervals.noise_norm(covariance, "gaussian", (5,), 0.05)
         noise = rng.normal(size=(DRAWS, root.shape[1])) @ root.T
         assert binomtest(exceeded(noise, radius), DRAWS, 0.05).pvalue > 1e-6
         assert binomtest(exceeded(noise, 0.95 * radius), DRAWS, 0.05).pvalue < 1e-6
@@ -65,7 +65,7 @@ def test_shaped_gaussian_noise_has_its_exact_quantile(rng):
 
 @pytest.mark.parametrize("mechanism", ["laplace", "knorm", "response"])
 def test_other_shaped_noise_is_bounded_from_above(mechanism, rng):
-    radius = diagnostics.noise_norm(Covariance("factor", 1.0, FACTOR), mechanism, (5,), 0.05)
+    radius = intervals.noise_norm(Covariance("factor", 1.0, FACTOR), mechanism, (5,), 0.05)
     draws = rng.laplace(scale=np.sqrt(0.5), size=(DRAWS, 7))
     if mechanism == "knorm":
         draws = gamma_radius(rng, DRAWS, 7) / np.sqrt(8)
@@ -73,11 +73,11 @@ def test_other_shaped_noise_is_bounded_from_above(mechanism, rng):
 
 
 def test_inverted_transforms_meet_the_closed_forms_to_nine_digits():
-    assert diagnostics._laplace_norm(1, 0.05) == pytest.approx(np.log(20), rel=1e-7)
+    assert intervals._laplace_norm(1, 0.05) == pytest.approx(np.log(20), rel=1e-7)
     for count in (1, 3, 50, 2000):
         values = np.full(count, 1.0)
         values[0] -= 1e-12  # not all equal: by inversion
-        assert diagnostics._gaussian_norm(values, 1e-3) == pytest.approx(
+        assert intervals._gaussian_norm(values, 1e-3) == pytest.approx(
             chi.isf(1e-3, count), rel=1e-6
         )
 
@@ -85,8 +85,8 @@ def test_inverted_transforms_meet_the_closed_forms_to_nine_digits():
 def test_a_matrix_counts_all_its_entries():
     covariance = Covariance("identity", 1.0)
     for mechanism in NOISES:
-        wide = diagnostics.noise_norm(covariance, mechanism, (15,), 0.1)
-        matrix = diagnostics.noise_norm(covariance, mechanism, (5, 3), 0.1)
+        wide = intervals.noise_norm(covariance, mechanism, (15,), 0.1)
+        matrix = intervals.noise_norm(covariance, mechanism, (5, 3), 0.1)
         assert matrix == pytest.approx(wide)
 
 
@@ -106,10 +106,10 @@ def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam, rng):
         change = abs(exact.risk(noisy_model)[0] - exact.risk(theta)[0])
         error = abs(exact.with_operator(MU + b).risk(noisy_model)[0] - exact.risk(noisy_model)[0])
         pairs = (
-            (distance, diagnostics.parameter_distance(norm, a=loss.a, lam=lam)),
-            (excess, diagnostics.excess_risk(norm, a=loss.a, lam=lam)),
-            (change, diagnostics.plain_risk_change(norm, a=loss.a, lam=lam, size=model)),
-            (error, diagnostics.risk_error(norm, a=loss.a, radius=model)),
+            (distance, intervals.parameter_distance(norm, a=loss.a, lam=lam)),
+            (excess, intervals.excess_risk(norm, a=loss.a, lam=lam)),
+            (change, intervals.plain_risk_change(norm, a=loss.a, lam=lam, size=model)),
+            (error, intervals.risk_error(norm, a=loss.a, radius=model)),
         )
         for value, bound in pairs:
             assert value <= bound * (1 + 1e-6) + 1e-7
@@ -146,31 +146,31 @@ def test_softmax_counts_as_a_loss_with_a_of_two(rng):
         p.solve(0.1, tol=1e-8, max_iter=500) for p in (exact, exact.with_operator(M + b))
     )
     moved = np.linalg.norm(exact_solution.parameters - noisy_solution.parameters)
-    assert moved <= diagnostics.parameter_distance(float(np.linalg.norm(b)), a=2.0, lam=0.1)
+    assert moved <= intervals.parameter_distance(float(np.linalg.norm(b)), a=2.0, lam=0.1)
 
 
 def test_all_bounds_of_a_model_share_one_event():
     theta = np.ones(5)
-    all_bounds = diagnostics.noise_bounds(
+    all_bounds = intervals.noise_bounds(
         NOISES["laplace"][0], "laplace", theta, a=1.0, lam=0.5, delta=0.1
     )
-    norm = diagnostics.noise_norm(NOISES["laplace"][0], "laplace", (5,), 0.1)
+    norm = intervals.noise_norm(NOISES["laplace"][0], "laplace", (5,), 0.1)
     assert all_bounds.noise == norm
-    assert all_bounds.parameters == diagnostics.parameter_distance(norm, a=1.0, lam=0.5)
-    assert all_bounds.risk == diagnostics.risk_error(norm, a=1.0, radius=np.sqrt(5))
-    assert all_bounds.excess == diagnostics.excess_risk(norm, a=1.0, lam=0.5)
+    assert all_bounds.parameters == intervals.parameter_distance(norm, a=1.0, lam=0.5)
+    assert all_bounds.risk == intervals.risk_error(norm, a=1.0, radius=np.sqrt(5))
+    assert all_bounds.excess == intervals.excess_risk(norm, a=1.0, lam=0.5)
     assert all_bounds.plain_risk > all_bounds.excess
 
 
 def test_what_cannot_be_bounded_is_refused():
     with pytest.raises(ParameterError, match="not known"):
-        diagnostics.noise_norm(Covariance("none"), "laplace", (5,))
+        intervals.noise_norm(Covariance("none"), "laplace", (5,))
     with pytest.raises(ParameterError, match="delta"):
-        diagnostics.noise_norm(Covariance("identity", 1.0), "laplace", (5,), 0.0)
+        intervals.noise_norm(Covariance("identity", 1.0), "laplace", (5,), 0.0)
     with pytest.raises(ParameterError, match="lam"):
-        diagnostics.excess_risk(1.0, a=1.0, lam=0.0)
+        intervals.excess_risk(1.0, a=1.0, lam=0.0)
     with pytest.raises(ParameterError, match="norm"):
-        diagnostics.risk_error(-1.0, a=1.0, radius=1.0)
+        intervals.risk_error(-1.0, a=1.0, radius=1.0)
 
 
 # --- the paper's own bound
@@ -185,7 +185,7 @@ def printed_radius(dimension: int, delta: float) -> float:
 def test_the_printed_bound_fails_and_ours_holds(dimension, share, rng):
     noise = rng.laplace(size=(DRAWS, dimension))
     printed = 1 - exceeded(noise, printed_radius(dimension, 0.05)) / DRAWS
-    corrected = 1 - exceeded(noise, diagnostics._laplace_norm(dimension, 0.05)) / DRAWS
+    corrected = 1 - exceeded(noise, intervals._laplace_norm(dimension, 0.05)) / DRAWS
     assert printed == pytest.approx(share, abs=0.01)
     assert corrected == pytest.approx(0.95, abs=0.01)
     row = re.search(rf"^\| {dimension} \| ([\d.]+) \| ([\d.]+) \|$", PAGE.read_text(), re.MULTILINE)

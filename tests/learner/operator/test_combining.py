@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.problem import NoiseWarning, combine_releases
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.problem import NoiseWarning, combine_releases
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge

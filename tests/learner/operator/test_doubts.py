@@ -8,8 +8,8 @@ import pytest
 import suffice
 from suffice.learner.fit import report_of
 from suffice.learner.moments import MomentNumbers
-from suffice.learner.operator.factored import NoiseWarning, doubts_of, is_majority_known
-from suffice.learner.operator.problem import Supervised
+from suffice.learner.operator import NoiseWarning, is_majority_known, warnings_of
+from suffice.learner.problem import Supervised
 from suffice.learner.weak import OperatorEstimate
 from suffice.release.release import Covariance
 
@@ -34,7 +34,7 @@ def test_python_warns_with_the_sentences_of_the_command_line():
     doubtful = 0
     for _ in range(5):
         model, caught = warned_by(release_of(labels, 0.05))
-        doubts, report = doubts_of(model), report_of(model)
+        doubts, report = warnings_of(model), report_of(model)
         assert [str(warning.message) for warning in caught] == [" ".join(doubts)] * bool(doubts)
         assert all(warning.category is NoiseWarning for warning in caught)
         assert all(warning.filename == __file__ for warning in caught)
@@ -53,7 +53,7 @@ def test_python_warns_also_where_nothing_was_restored(settings):
     labels = np.random.default_rng(1).integers(2, size=200)
     cases = [warned_by(release_of(labels, 0.05), **settings) for _ in range(5)]
     for model, caught in cases:
-        doubts = doubts_of(model)
+        doubts = warnings_of(model)
         assert [str(warning.message) for warning in caught] == [" ".join(doubts)] * bool(doubts)
     assert any(caught for _, caught in cases)
 
@@ -78,7 +78,7 @@ def test_a_model_of_little_noise_says_nothing():
         model = suffice.FactoredClassifier().fit_release(
             release_of((ROWS[:, 0] > 0).astype(int), 20.0), ROWS
         )
-    assert not doubts_of(model)
+    assert not warnings_of(model)
 
 
 @pytest.mark.parametrize(("lead", "known"), [(0.4, True), (0.2, True), (0.15, False)])

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.diagnostics import Evidence, interval, interval_above
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.intervals import Evidence, interval, interval_above
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.weak import KnownProportions
 from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem

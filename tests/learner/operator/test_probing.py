@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from suffice.learner.operator import diagnostics
-from suffice.learner.operator.denoising import Restoration
-from suffice.learner.operator.diagnostics import Evidence, interval, optimism_by_trial
-from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.tuning import Optimism
+from suffice.learner import intervals
+from suffice.learner.denoise import Denoiser
+from suffice.learner.intervals import Evidence, interval, optimism_by_trial
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.penalty import Optimism
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
@@ -20,7 +20,7 @@ from suffice.release.release import Covariance
 
 
 @dataclass(frozen=True, eq=False)
-class Kept(Restoration):
+class Kept(Denoiser):
     """Keeps a share of every coordinate, and projects nothing."""
 
     share: float = 1.0
@@ -33,7 +33,7 @@ class Kept(Restoration):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
 def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, share, classes, form):
-    monkeypatch.setattr(diagnostics, "_PROBES", 2000)
+    monkeypatch.setattr(intervals, "_PROBES", 2000)
     rows = rng.normal(size=(150, 4))
     array = {"identity": None, "diagonal": np.arange(1.0, 5), "factor": rng.normal(size=(4, 4))}
     noise = Covariance(form, 0.02, array[form])

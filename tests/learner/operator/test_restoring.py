@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from suffice.errors import OptimisationError
-from suffice.learner.operator import denoising
-from suffice.learner.operator.denoising import Restoration, noise_in_basis, white_basis
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner import denoise
+from suffice.learner.denoise import Denoiser, noise_in_basis, white_basis
+from suffice.learner.operator import FactoredClassifier
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.models.zonotope import project
@@ -39,12 +39,12 @@ def test_shares_are_means_under_the_posterior(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.05, 0.2, 5)
     signal = rng.normal(size=(5, columns)) * 0.3
     unit = 1 / (columns + 1)
-    shares, factor = denoising._mean_shares(
+    shares, factor = denoise._mean_shares(
         variances, np.mean(signal**2, axis=1), noise, columns, unit
     )
     chances, means = [], []
-    for q in denoising._EXPONENTS:
-        for explained in denoising._EXPLAINED:
+    for q in denoise._EXPONENTS:
+        for explained in denoise._EXPLAINED:
             prior = variances**q / np.sum(variances**q) * explained * unit
             total = np.sqrt(prior + noise)[:, None]
             chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))
@@ -59,7 +59,7 @@ def test_what_is_left_is_nearer_to_the_truth_than_a_projection(rng, classes):
     errors = []
     for _ in range(20):
         problem, noise, exact = drowned(rng, 0.2, classes)
-        restoration = Restoration.of(problem, noise)
+        restoration = Denoiser.of(problem, noise)
         white = restoration.basis.T
         nearest = project(problem.weighted, problem.operator).operator
         errors.append([
@@ -71,13 +71,13 @@ def test_what_is_left_is_nearer_to_the_truth_than_a_projection(rng, classes):
 
 
 def test_evidence_is_for_signal_where_there_is_some(rng):
-    with_signal = [Restoration.of(*drowned(rng, 0.02)[:2]).hides_all_features for _ in range(10)]
+    with_signal = [Denoiser.of(*drowned(rng, 0.02)[:2]).hides_all_features for _ in range(10)]
     assert not any(with_signal)
     without = []
     for _ in range(20):
         problem, noise, _ = drowned(rng, 0.02)
         alone = problem.with_operator(np.sqrt(0.02) * rng.normal(size=7))
-        without.append(Restoration.of(alone, noise).hides_all_features)
+        without.append(Denoiser.of(alone, noise).hides_all_features)
     assert np.mean(without) >= 0.7
 
 
@@ -88,9 +88,9 @@ def test_an_intercept_of_little_noise_stays_where_it_is(rng):
     operator = problem.operator.copy()
     operator[-1] = exact[-1]
     problem = problem.with_operator(operator)
-    restoration = Restoration.of(problem, Covariance("diagonal", 1.0, variances))
+    restoration = Denoiser.of(problem, Covariance("diagonal", 1.0, variances))
     assert restoration(operator)[-1] == pytest.approx(2 * exact[-1], rel=0.01)  # the weight is 1/2
-    even = Restoration.of(problem, Covariance("identity", 4.0))
+    even = Denoiser.of(problem, Covariance("identity", 4.0))
     assert even(operator)[-1] != pytest.approx(2 * exact[-1], rel=0.01)
 
 
@@ -106,7 +106,7 @@ def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
         noise = Covariance("factor", 1.0, root)
         noisy = exact + root @ rng.normal(size=exact.shape)
         problem = problem.with_operator(noisy)
-        restoration = Restoration.of(problem, noise)
+        restoration = Denoiser.of(problem, noise)
         assert restoration.basis.shape == (7, 2)
         assert len(restoration.variances) == 1
         assert restoration.leaves_most_out
@@ -118,7 +118,7 @@ def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
 def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
     problem, _, exact = drowned(rng, 0.0)
     root = np.diag([0.01, 0.02, 0.01, 0.01, 0.005, 0.002, 0.01])
-    restoration = Restoration.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
+    restoration = Denoiser.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
     white = restoration.basis.T @ exact
     assert restoration._projected(exact, white) == pytest.approx(white, abs=0.03)
     assert not restoration.leaves_most_out
@@ -127,7 +127,7 @@ def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
 def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restored_one(rng):
     """100,000 draws of what the labels may be: within 0.01, six standard errors."""
     problem, noise, _ = drowned(rng, 0.3)
-    restoration = Restoration.of(problem, noise)
+    restoration = Denoiser.of(problem, noise)
     restored = restoration(problem.operator)
     rows = problem.weighted.matrix @ restoration.basis
     model = restored.copy()
@@ -151,8 +151,8 @@ def test_a_doubtful_model_is_given_up_only_where_most_directions_are_left_out(mo
     release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
 
     def is_constant(chance: float, *, most: bool) -> bool:
-        monkeypatch.setattr(Restoration, "chance_of_worse", lambda *_: chance)
-        monkeypatch.setattr(Restoration, "leaves_most_out", most)
+        monkeypatch.setattr(Denoiser, "chance_of_worse", lambda *_: chance)
+        monkeypatch.setattr(Denoiser, "leaves_most_out", most)
         return FactoredClassifier().fit_release(release, rows).intercept_only_
 
     assert is_constant(1.0, most=True)
@@ -219,7 +219,7 @@ def test_directions_of_another_sample_of_rows_are_found(rng):
     root = np.linalg.inv(basis.T) @ turn @ np.diag(deviations)
     noise = Covariance("factor", 1.0, root)
     noisy = exact + root @ rng.normal(size=7)
-    restoration = Restoration.of(problem.with_operator(noisy), noise)
+    restoration = Denoiser.of(problem.with_operator(noisy), noise)
     assert restoration.basis.shape == (7, 3)
     assert restoration.white_noise == pytest.approx(np.full(3, 0.05**2), rel=1e-3)
     moments = restoration.basis.T @ problem.moment @ restoration.basis

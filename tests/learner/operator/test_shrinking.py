@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.operator import denoising
-from suffice.learner.operator.denoising import Shrinkage
-from suffice.learner.operator.diagnostics import Evidence
-from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.problem import Supervised
-from suffice.learner.operator.tuning import Optimism
+from suffice.learner import denoise
+from suffice.learner.denoise import Shrinkage
+from suffice.learner.intervals import Evidence
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.penalty import Optimism
+from suffice.learner.problem import Supervised
 from suffice.learner.weak import KnownProportions, OperatorEstimate
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
@@ -100,10 +100,10 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.5, 2, 5)
     signal = rng.normal(size=(5, columns)) * np.sqrt(3 * variances + noise)[:, None]
     energy = np.mean(signal**2, axis=1)
-    exponent, kept_shares = denoising._most_likely(variances, energy, noise, columns)
+    exponent, kept_shares = denoise._most_likely(variances, energy, noise, columns)
     best = (-np.inf, 0.0, 0.0)
-    for q in denoising._SIGNAL_EXPONENTS:
-        for scale in denoising._SCALES * energy.max():
+    for q in denoise._SIGNAL_EXPONENTS:
+        for scale in denoise._SCALES * energy.max():
             total = scale * (variances / variances.max()) ** q + noise
             likely = stats.norm.logpdf(signal, scale=np.sqrt(total)[:, None]).sum()
             best = max(best, (likely, q, scale))
@@ -155,7 +155,7 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     for _ in range(200):
         signal = generator.normal(size=width) * np.sqrt(true)
         noisy = signal + generator.normal(size=width) * np.sqrt(noise)
-        _, kept_shares = denoising._most_likely(variances, noisy**2, noise, 1)
+        _, kept_shares = denoise._most_likely(variances, noisy**2, noise, 1)
         best = true / (true + noise)
         shares = {"estimated": kept_shares, "best": best, "raw": 1.0}
         shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
@@ -171,7 +171,7 @@ def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
         supervision = released(rng, classes, 1.0)
         shrinkage = Shrinkage.of(supervision, intercept=True)
         before, after = shrinkage.released.estimate, shrinkage.shrunk.estimate
-        signal = denoising.around_centre(before.operator)
+        signal = denoise.around_centre(before.operator)
         expected = before.operator - ((1 - shrinkage.kept_shares) * signal.T).T.reshape(
             before.operator.shape
         )
@@ -188,7 +188,7 @@ def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
         lam = shrinkage.lam(0.5)
         white = shrinkage.released.weighted.matrix
         spread = columns * 0.25 * np.mean(white**2 @ shrinkage.shrunk.estimate.noise.array) / lam**2
-        assert spread == pytest.approx(denoising._SHRUNK_MARGIN_NOISE)
+        assert spread == pytest.approx(denoise._SHRUNK_MARGIN_NOISE)
         assert shrinkage.lam(1.0) == pytest.approx(2 * lam)
 
 

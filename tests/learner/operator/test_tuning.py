@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from suffice.errors import OptimisationError
-from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.operator.tuning import Optimism, choose_lam, labels_behind
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.penalty import Optimism, choose_lam, labels_behind
 from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator

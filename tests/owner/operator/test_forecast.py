@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.owner.mean_operator import SIGNALS, Candidates, MeanOperator, PublicMoments, whitening
 from suffice.owner.source import PublicSource

@@ -6,7 +6,7 @@ Seeds of data and noise are fixed; what other noise could do is said where it co
 import numpy as np
 import pytest
 
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import (
     Candidates,
     MeanOperator,

@@ -18,7 +18,7 @@ from suffice.errors import (
     ParameterError,
     ReleaseError,
 )
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.notes import collected_notes

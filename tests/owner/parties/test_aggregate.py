@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from builders import assert_noise, auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, ParameterError, UnitError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import Shape
 from suffice.owner.parties.contribution import (

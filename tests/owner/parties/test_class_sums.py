@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from builders import assert_noise, auxiliary_rows
 from suffice.errors import ParameterError, TableError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator import FactoredClassifier
 from suffice.owner.parties.contribution import (
     AuxiliaryRows,
     ClassSums,

@@ -31,7 +31,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, ndtr, softmax
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.moderation import Moderated, moderated_by_labels
+from suffice.learner.calibration import Calibration, calibrate_by_labels
 from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
 from suffice.models.rows import one_blas_thread
 from suffice.release.columns import Added, Flips, SpreadColumn
@@ -605,12 +605,12 @@ def _cross_validated(
 
 def held_out_link(
     likelihood: SpreadLikelihood, lam: float, *, max_iter: int, seed: int = 0
-) -> Moderated:
+) -> Calibration:
     """Return what turns scores into log-odds of fresh rows: a slope, and a shift of the constant.
 
     Scores are those of models that were learnt from the records of all other folds. Where labels
     tell little, models are too sure of themselves at any penalty that keeps a weak signal. So the
-    slope is integrated out (`suffice.learner.moderation`).
+    slope is integrated out (`suffice.learner.calibration`).
     """
     count = len(likelihood.codes)
     rng = np.random.default_rng(seed)
@@ -632,7 +632,7 @@ def held_out_link(
     scores = np.concatenate([part.features.expected_rows @ theta for part, theta in pairs])
     if scores.ndim == 1:
         scores = np.column_stack([np.zeros_like(scores), scores])
-    return moderated_by_labels(
+    return calibrate_by_labels(
         scores,
         np.concatenate([part.codes for part, _ in pairs]),
         likelihood.channel,

@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
 
-from suffice.learner import moderation
-from suffice.learner.moderation import (
+from suffice.learner import calibration
+from suffice.learner.calibration import (
+    calibrate_by_labels,
+    calibrate_by_product,
     class_proportions,
     expected_share,
-    moderated_by_labels,
-    moderated_by_product,
 )
 
 
@@ -72,11 +72,11 @@ def test_many_labels_and_a_sure_product_find_the_slope(rng, classes):
     """The slope's error is .03 (two classes); seven of them are allowed, and the grid's 1 %."""
     scores, truth = drawn(rng, 20_000, classes, 1.5)
     channel = channel_of(classes, 0.8)
-    by_labels = moderated_by_labels(scores, randomised(truth, channel, rng), channel)
+    by_labels = calibrate_by_labels(scores, randomised(truth, channel, rng), channel)
     assert by_labels.slope == pytest.approx(1.5, abs=0.2)
     product = float((softmax(1.5 * scores, axis=1) * scores).sum(axis=1).mean())
     shares = softmax(1.5 * scores, axis=1).mean(axis=0)
-    by_product = moderated_by_product(scores, shares, product, 1e-3)
+    by_product = calibrate_by_product(scores, shares, product, 1e-3)
     assert by_product.slope == pytest.approx(1.5, rel=0.03)
     np.testing.assert_allclose(by_product.shift, 0.0, atol=0.03)
     assert by_labels.error < 0.03
@@ -87,8 +87,8 @@ def test_the_constant_of_scores_and_of_a_product_does_not_matter(rng):
     for rows in (300, 3_000):
         scores, _ = drawn(rng, rows, 2, 1.0)
         product = float((softmax(scores, axis=1) * scores).sum(axis=1).mean())
-        first = moderated_by_product(scores, np.array([0.5, 0.5]), product, 0.05)
-        moved = moderated_by_product(scores + 7.0, np.array([0.5, 0.5]), product + 7.0, 0.05)
+        first = calibrate_by_product(scores, np.array([0.5, 0.5]), product, 0.05)
+        moved = calibrate_by_product(scores + 7.0, np.array([0.5, 0.5]), product + 7.0, 0.05)
         assert moved.slope == pytest.approx(first.slope, rel=1e-3)
         np.testing.assert_allclose(moved.shift, first.shift, atol=1e-3)
 
@@ -97,24 +97,24 @@ def test_what_cannot_be_known_is_not_stated(rng):
     """An impossible product, and one with more error than scores are large: no slope is steep."""
     scores, _ = drawn(rng, 2_000, 2, 1.0)
     shares = np.array([0.3, 0.7])
-    open_to_all = moderated_by_product(scores, shares, 0.0, 1e6)
+    open_to_all = calibrate_by_product(scores, shares, 0.0, 1e6)
     p = softmax(open_to_all.slope * scores + open_to_all.shift, axis=1)
     assert p[:, 1].mean() == pytest.approx(0.7, abs=0.01)
-    beyond = moderated_by_product(scores, shares, 50.0, 0.5)
-    inside = moderated_by_product(scores, shares, 0.2, 0.01)
+    beyond = calibrate_by_product(scores, shares, 50.0, 0.5)
+    inside = calibrate_by_product(scores, shares, 0.2, 0.01)
     assert inside.slope < 1 < beyond.slope < 200
     assert open_to_all.error > 2 * inside.error
 
 
 def test_scores_that_are_all_alike_state_the_proportions():
-    link = moderated_by_product(np.ones((9, 2)), np.array([0.2, 0.8]), 1.0, 0.1)
+    link = calibrate_by_product(np.ones((9, 2)), np.array([0.2, 0.8]), 1.0, 0.1)
     assert (link.slope, link.error) == (0.0, 0.0)
     assert expit(link.shift[1]) == pytest.approx(0.8)
 
 
 def test_without_a_constant_there_is_no_shift(rng):
     scores, truth = drawn(rng, 800, 2, 1.0)
-    assert not moderated_by_labels(scores, truth, np.eye(2), shifted=False).shift.any()
+    assert not calibrate_by_labels(scores, truth, np.eye(2), shifted=False).shift.any()
 
 
 def test_scores_of_weak_labels_gain_on_the_proportions_alone(rng):
@@ -130,7 +130,7 @@ def test_scores_of_weak_labels_gain_on_the_proportions_alone(rng):
         scores = np.column_stack([np.zeros(2_000), rng.normal(size=2_000)])
         truth = (rng.random(2_000) < expit(slope * scores[:, 1])).astype(int)
         labels = randomised(truth[:60], channel, rng)
-        link = moderated_by_labels(scores[:60], labels, channel)
+        link = calibrate_by_labels(scores[:60], labels, channel)
         constant = class_proportions(labels, channel)
         p = softmax(link.slope * scores[60:] + link.shift, axis=1)
         rest = truth[60:]
@@ -140,14 +140,14 @@ def test_scores_of_weak_labels_gain_on_the_proportions_alone(rng):
 
 def test_the_gradient_of_the_divergence_is_right(rng, monkeypatch):
     objectives = []
-    minimize = moderation.minimize
+    minimize = calibration.minimize
     monkeypatch.setattr(
-        moderation,
+        calibration,
         "minimize",
         lambda f, start, **kwargs: objectives.append(f) or minimize(f, start, **kwargs),
     )
     scores, truth = drawn(rng, 50, 3, 1.0)
-    moderated_by_labels(scores, truth, channel_of(3, 0.6))
+    calibrate_by_labels(scores, truth, channel_of(3, 0.6))
     at = np.array([1.3, 0.4, -0.7])
     numeric = approx_fprime(at, lambda x: objectives[0](x)[0], 1e-7)
     np.testing.assert_allclose(objectives[0](at)[1], numeric, atol=1e-6)

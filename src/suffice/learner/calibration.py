@@ -1,11 +1,11 @@
-"""Probabilities that allow for what noise leaves open.
+"""Calibrate probabilities: average the link over the posterior of its slope.
 
 A model's scores u rank rows; how sure its classes are must be learnt from randomised labels, or
 from a noisy mean operator, which tell little of it. One best slope is then far too sure, or says
 nothing. So the slope is integrated out (MacKay 1992, "moderated" outputs): p(k | x) is the mean of
 softmax(slope u + shift) over all slopes, as what was released makes them likely. A priori the part
 R^2 of the labels' variance that scores explain is zero, or any size of it is as likely as another
-on a logarithmic scale, as in `suffice.learner.operator.denoising`, and
+on a logarithmic scale, as in `suffice.learner.denoise`, and
 
     slope = R / (1 - R^2) / s,    s^2 = E_x Var_k(u_k) over the class proportions,
 
@@ -23,12 +23,13 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 __all__ = [
-    "Moderated",
+    "Calibration",
+    "calibrate_by_labels",
+    "calibrate_by_product",
     "class_proportions",
     "expected_share",
-    "moderated_by_labels",
-    "moderated_by_product",
 ]
+
 
 _COARSE, _FINE = 0.1, 0.02  # steps of log10 R^2
 _EXPONENTS = (-2.5, -0.01)
@@ -46,7 +47,7 @@ Expected = Callable[[float, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Moderated:
+class Calibration:
     """The link softmax(slope u + shift) that is nearest to the mean over all likely slopes.
 
     Attributes
@@ -133,7 +134,7 @@ def _mean_share(log_likelihoods: np.ndarray) -> float:
     return float(likely @ _GRID / likely.sum())
 
 
-def moderated_by_labels(
+def calibrate_by_labels(
     scores: np.ndarray,
     labels: np.ndarray,
     channel: np.ndarray,
@@ -141,7 +142,7 @@ def moderated_by_labels(
     expected: Expected | None = None,
     *,
     shifted: bool = True,
-) -> Moderated:
+) -> Calibration:
     """Return the link of scores, with the slope integrated out, from randomised labels.
 
     Parameters
@@ -177,14 +178,14 @@ def moderated_by_labels(
     return _moderated(scores, counts, shares, log_likelihood, expected, shifted=shifted)
 
 
-def moderated_by_product(
+def calibrate_by_product(
     scores: np.ndarray,
     shares: np.ndarray,
     product: float,
     error: float,
     *,
     shifted: bool = True,
-) -> Moderated:
+) -> Calibration:
     """Return the link of scores, with the slope integrated out, from E[u_y].
 
     Parameters
@@ -226,7 +227,7 @@ def _moderated(
     expected: Expected | None = None,
     *,
     shifted: bool = True,
-) -> Moderated:
+) -> Calibration:
     """Return the mean link over slopes, as ``log_likelihood`` of probabilities weighs them."""
     rows = counts / counts.sum()
     centre = rows @ scores if shifted else np.zeros(len(shares))
@@ -235,7 +236,7 @@ def _moderated(
     size = float(np.sqrt(rows @ (apart**2 @ shares)))
     if not size > 1e-12 * (1 + float(np.abs(centre).max())):
         shift = np.log(shares / shares[0]) if shifted else np.zeros(len(shares))
-        return Moderated(0.0, shift, 0.0)
+        return Calibration(0.0, shift, 0.0)
     candidates = _Candidates(
         expected or (lambda slope, shift: softmax(slope * scores + shift, axis=1)),
         log_likelihood, rows, shares if shifted else None, centre, size,
@@ -323,7 +324,7 @@ class _Candidates:
 
 def _nearest_link(
     expected: Expected, links: list[_Link], scores: np.ndarray, rows: np.ndarray, *, shifted: bool
-) -> Moderated:
+) -> Calibration:
     """Return the link of least Kullback-Leibler divergence from the mean over ``links``."""
     likely = _likelihoods(links)
     likely /= likely.sum()
@@ -349,4 +350,4 @@ def _nearest_link(
     bounds = [(0.0, None)] + [(None, None) if shifted else (0.0, 0.0)] * (len(shift) - 1)
     best = minimize(divergence, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     error = float((rows @ deviations).mean())
-    return Moderated(float(best[0]), np.append(0.0, best[1:]), error)
+    return Calibration(float(best[0]), np.append(0.0, best[1:]), error)

@@ -1,4 +1,4 @@
-"""Several owners' releases as one factored problem: their rows, one operator, weights by noise."""
+"""The learner's problem: rows, mean operator and noise covariance of all owners together."""
 
 import warnings
 from collections.abc import Sequence

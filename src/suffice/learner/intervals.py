@@ -24,9 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
+from suffice.learner.denoise import Denoiser, Shrinkage
 from suffice.learner.features import FeatureUnits
-from suffice.learner.operator.denoising import Restoration, Shrinkage
-from suffice.learner.operator.tuning import Optimism, labels_behind, least_ridge, spreads
+from suffice.learner.penalty import Optimism, labels_behind, least_ridge, spreads
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
@@ -265,7 +265,7 @@ _LARGE = 500_000  # cells of rows: a projection of so many takes its time
 
 
 def optimism_by_trial(
-    problem: FactoredProblem, model: np.ndarray, lam: float, restoration: Restoration
+    problem: FactoredProblem, model: np.ndarray, lam: float, restoration: Denoiser
 ) -> tuple[float, float]:
     """Return by how much a model's risk is too small, and the deviation of the mended risk.
 
@@ -295,7 +295,7 @@ def optimism_by_trial(
     return weight * float(np.mean(products)), weight * float(np.sqrt(variance))
 
 
-def _spread(model: np.ndarray, sampling: np.ndarray, restoration: Restoration) -> float:
+def _spread(model: np.ndarray, sampling: np.ndarray, restoration: Denoiser) -> float:
     """Return theta^T Q theta over the columns of a model."""
     theta = model.reshape(len(model), -1)
     pipeline = theta if restoration.basis is None else restoration.basis @ theta
@@ -305,7 +305,7 @@ def _spread(model: np.ndarray, sampling: np.ndarray, restoration: Restoration) -
 def _moves(
     problem: FactoredProblem,
     model: np.ndarray,
-    restoration: Restoration,
+    restoration: Denoiser,
     rng: np.random.Generator,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield noise, in the pipeline's coordinates, and how the restored operator moves with it."""
@@ -324,7 +324,7 @@ def _moves(
         yield noise, (on_sample(operator + _STEP * noise) - still) / _STEP
 
 
-def _released_noise(restoration: Restoration, rng: np.random.Generator) -> np.ndarray:
+def _released_noise(restoration: Denoiser, rng: np.random.Generator) -> np.ndarray:
     """Return noise like that of the release, as if it were Gaussian."""
     noise, shape = restoration.noise, restoration.released.shape
     if noise.form == "factor" and noise.array is not None:
@@ -369,7 +369,7 @@ class Evidence:
     lam: float
     noise: Covariance
     shrinkage: Shrinkage | None = None
-    restorations: Sequence[Restoration] = ()
+    restorations: Sequence[Denoiser] = ()
 
     @cached_property
     def risk(self) -> tuple[float, float]:
@@ -377,7 +377,7 @@ class Evidence:
 
         The mean over the classes, one against the rest. The deviation is that of the mechanism's
         noise and the sampling of labels together. How far a model of a restored operator follows
-        the noise is tried (`probing`); of others a formula says it.
+        the noise is tried (`optimism_by_trial`); of others a formula says it.
         """
         self._check_noise()
         mended = [self._mended(i) for i in range(len(self.problems))]
@@ -417,7 +417,7 @@ class Evidence:
             )
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
-        """Return what the mechanism's noise can have done to the model (`bounds`)."""
+        """Return what the mechanism's noise can have done to the model (`noise_bounds`)."""
         penalty = self.problems[0].penalty.name
         shrunk = self.shrinkage is not None or any(r.basis is not None for r in self.restorations)
         if len(self.problems) > 1 or penalty != "l2" or shrunk:

@@ -41,6 +41,7 @@ __all__ = [
     "spreads",
 ]
 
+
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _TOL = 1e-5  # a risk does not need more
 _RISES = 3  # weaker penalties are not tried after so many worse ones

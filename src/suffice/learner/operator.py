@@ -1,4 +1,4 @@
-"""What a user must know before the figures of a model, in Python and on the command line."""
+"""The classifier of least factored risk, from a mean operator and public rows."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,10 @@ from suffice.engines.clusters import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
-from suffice.learner.operator.denoising import Restoration, Shrinkage, is_noisy, noise_in_basis
-from suffice.learner.operator.diagnostics import Evidence, FiguredModel
-from suffice.learner.operator.problem import (
+from suffice.learner.denoise import Denoiser, Shrinkage, is_noisy, noise_in_basis
+from suffice.learner.intervals import Evidence, FiguredModel
+from suffice.learner.penalty import choose_lam, intercept_alone
+from suffice.learner.problem import (
     NoiseWarning,
     Supervised,
     column_noise,
@@ -27,7 +28,6 @@ from suffice.learner.operator.problem import (
     weigh_release,
     weighted_supervision,
 )
-from suffice.learner.operator.tuning import choose_lam, intercept_alone
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operator
 from suffice.learner.weights import CLASS_WEIGHT
@@ -50,10 +50,10 @@ __all__ = [
     "MAJORITY_HIDDEN",
     "FactoredClassifier",
     "NoiseWarning",
-    "doubts_of",
     "is_majority_known",
     "risk_of_guess",
-    "warn_of_doubts",
+    "warn_of_noise",
+    "warnings_of",
 ]
 
 
@@ -69,7 +69,7 @@ MAJORITY_HIDDEN = (
 _SURE = 1.645  # deviations: a smaller lead of a class is chance in more than 5 of 100 releases
 
 
-def doubts_of(model: Any) -> list[str]:
+def warnings_of(model: Any) -> list[str]:
     """Return why a fitted `FactoredClassifier` may be no better than a guess, a sentence each."""
     doubts = []
     if model.intercept_only_:
@@ -92,10 +92,10 @@ def risk_of_guess(model: Any) -> float | None:
     return log(len(model.classes_)) if model.loss in ("logistic", "softmax") and not votes else None
 
 
-def warn_of_doubts(model: Any) -> None:
+def warn_of_noise(model: Any) -> None:
     """Warn the caller of ``fit_release`` of a model's doubts."""
     try:
-        doubts = doubts_of(model)
+        doubts = warnings_of(model)
     except ParameterError:  # the noise is not known, and so no figure is shown
         return
     if doubts:
@@ -140,15 +140,15 @@ class FactoredClassifier(FiguredModel):
         (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or none. "none" is refused where
         no best model exists. The intercept always has the penalty (lam/2) theta^2, unless "none".
     lam : float or "auto", default="auto"
-        Weight of the penalty. "auto" chooses it from the release alone (`operator.tuning`), and
+        Weight of the penalty. "auto" chooses it from the release alone (`learner.penalty`), and
         predicts a constant where no model is better.
     project : bool, default=True
         Whether a noisy operator is first moved to the nearest one that labels can have. With
         lam="auto", shrink="auto" and the l2 penalty, what is left of the noise is then shrunk, with
-        the penalty in coordinates in which the rows are white (`operator.restoring`).
+        the penalty in coordinates in which the rows are white (`learner.denoise`).
     shrink : bool or "auto", default="auto"
         Whether the noise-free part of the operator is estimated first, with the penalty in
-        coordinates in which the rows are white (`operator.shrinking`). True replaces ``project``
+        coordinates in which the rows are white (`learner.denoise`). True replaces ``project``
         and also chooses lam. "auto": for releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
@@ -380,7 +380,7 @@ class FactoredClassifier(FiguredModel):
                 supervision = weigh_release(releases[0], X, weights, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
-            warn_of_doubts(self)
+            warn_of_noise(self)
         if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
             supervision.rows.run_on(where)
         return self
@@ -426,9 +426,7 @@ class FactoredClassifier(FiguredModel):
         self._evidence = self._evidence_of(problems, models, noise, shrinkage, restorations)
         return self
 
-    def _restorations(
-        self, problems: list[FactoredProblem], noise: Covariance
-    ) -> list[Restoration]:
+    def _restorations(self, problems: list[FactoredProblem], noise: Covariance) -> list[Denoiser]:
         """Return what becomes of each noisy operator, where a projection is asked for."""
         if not self.project or noise.form == "none":
             return []
@@ -436,14 +434,14 @@ class FactoredClassifier(FiguredModel):
             return []
         squared = problems[0].penalty.name == "l2" and problems[0].curvature > 0
         automatic = self.lam == "auto" and self.shrink == "auto"
-        restore = Restoration.of if squared and automatic else Restoration.projecting
+        restore = Denoiser.of if squared and automatic else Denoiser.projecting
         return [restore(problem, noise) for problem in problems]
 
     def _is_constant(
         self,
         solutions: list[Solution],
         problems: list[FactoredProblem],
-        restorations: list[Restoration],
+        restorations: list[Denoiser],
     ) -> bool:
         """Return whether restored models give all rows one class, and may do so without features.
 
@@ -462,7 +460,7 @@ class FactoredClassifier(FiguredModel):
         self,
         solutions: list[Solution],
         restored_problems: list[FactoredProblem],
-        restorations: list[Restoration],
+        restorations: list[Denoiser],
     ) -> bool:
         """Return whether a restored model may well be worse than a larger class that is known."""
         if self.intercept_only_ or not self.majority_known_ or len(restorations) != 1:
@@ -500,7 +498,7 @@ class FactoredClassifier(FiguredModel):
         models: list[np.ndarray],
         noise: Covariance,
         shrinkage: Shrinkage | None,
-        restorations: list[Restoration],
+        restorations: list[Denoiser],
     ) -> Evidence:
         """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
         if not self.intercept_only_:
@@ -529,7 +527,7 @@ class FactoredClassifier(FiguredModel):
         problems: list[FactoredProblem],
         noise: Covariance,
         shrinkage: Shrinkage | None,
-        restorations: list[Restoration],
+        restorations: list[Denoiser],
     ) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
@@ -541,7 +539,7 @@ class FactoredClassifier(FiguredModel):
         if restorations and restorations[0].basis is not None:
             return max(r.lam(problems[0].operator_weight) for r in restorations), False
         if noise.form == "factor":  # directions that were left out have more noise than meaning
-            cleaned = [Restoration.projecting(problem, noise).bounded() for problem in problems]
+            cleaned = [Denoiser.projecting(problem, noise).bounded() for problem in problems]
             noise = cleaned[0][1]
             problems = [p.with_operator(c) for p, (c, _) in zip(problems, cleaned, strict=True)]
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))

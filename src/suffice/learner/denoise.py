@@ -1,4 +1,4 @@
-"""The signal in a noisy operator, by empirical Bayes: no labels, no privacy cost.
+"""Denoise a mean operator: project it onto the feasible set, then shrink each coordinate.
 
 In coordinates z = B^T x in which the rows are white (sum_i w_i z_i z_i^T = I, the intercept one of
 them) an operator A = B^T M is the least-squares fit of the labels, and entries along different z_j
@@ -22,13 +22,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from suffice.learner.operator.problem import Supervised
+from suffice.learner.problem import Supervised
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import WeightedRows
 from suffice.models.zonotope import Projection, project
 from suffice.release.release import Covariance
 
-__all__ = ["Restoration", "Shrinkage", "around_centre", "is_noisy", "noise_in_basis", "white_basis"]
+__all__ = ["Denoiser", "Shrinkage", "around_centre", "is_noisy", "noise_in_basis", "white_basis"]
 
 
 _SIGNAL_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -189,7 +189,7 @@ def noise_in_basis(noise: Covariance, basis: np.ndarray) -> Covariance:
 
 
 @dataclass(frozen=True, eq=False)
-class Restoration:
+class Denoiser:
     """Computes what is left of a problem's operator; ``noise`` is that of each of its columns.
 
     ``rows`` and ``noise`` are in the pipeline's coordinates. ``basis`` B is (d, r): z = B^T x are
@@ -206,7 +206,7 @@ class Restoration:
     inwards: float = 1.0
 
     @classmethod
-    def of(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
+    def of(cls, problem: FactoredProblem, noise: Covariance) -> "Denoiser":
         """Return the restoration of a problem's operator, in white coordinates."""
         variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
         if noise.form == "factor":
@@ -215,12 +215,12 @@ class Restoration:
         return cls(problem.weighted, noise, problem.operator, basis, variances, problem.intercept)
 
     @classmethod
-    def projecting(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
+    def projecting(cls, problem: FactoredProblem, noise: Covariance) -> "Denoiser":
         """Return the projection alone; without a penalty it must end inside."""
         inwards = 0.99 if problem.penalty.name == "none" else 1.0
         return cls(problem.weighted, noise, problem.operator, inwards=inwards)
 
-    def on_sample(self) -> "Restoration":
+    def on_sample(self) -> "Denoiser":
         """Return the same on a sample of the rows that is in memory."""
         return replace(self, rows=self.rows.sample)
 

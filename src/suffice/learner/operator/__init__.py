@@ -1,1 +1,0 @@
-"""Learning from a mean operator and public rows: a classifier, its penalty, how sure it is."""
