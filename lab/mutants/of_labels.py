@@ -33,8 +33,8 @@ MUTANTS = (
         "return 1.0 if classes == 2 else _ROOT",
         "return 0.5 if classes == 2 else _ROOT",
         (
-            "owner/parties/test_output_perturbation.py::test_the_constants_are_those_of_the_text",
-            "owner/parties/test_output_perturbation.py::test_one_party_moves_the_minimiser_by_no_more_than_is_stated",
+            "study/hamm/test_output_perturbation.py::test_the_constants_are_those_of_the_text",
+            "study/hamm/test_output_perturbation.py::test_one_party_moves_the_minimiser_by_no_more_than_is_stated",
         ),
         "Models leave with half of the noise that one party's votes need.",
     ),

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ from suffice.owner.parties.procedures import (
     NoisyVotes,
     PartyProcedure,
     Round,
+    too_many_parties,
 )
 from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.source import OwnerReport
@@ -572,6 +574,12 @@ METHODS = {
     "majority-model": "votes",
     "average": "parameters",
 }  # and what each needs of a party
+# Methods that the papers state and `auto` never takes: the module that makes their procedures.
+_FROM_THE_PAPERS = {
+    "soft": "suffice.papers.output_perturbation",
+    "majority-model": "suffice.papers.output_perturbation",
+    "average": "suffice.papers.output_perturbation",
+}
 
 
 @dataclass(frozen=True)
@@ -620,7 +628,7 @@ class PrivateEnsemble(Mechanism[Round]):
     - "vote-table": the table of mean votes itself. One party moves the counts by at most sqrt(2 N).
     - "soft", "majority-model", "average": a classifier by output perturbation (Hamm et al. 2016,
       Algorithms 2 and 1, and Pathak et al. 2010), at penalty ``lam``
-      (owner/parties/output_perturbation.py).
+      (papers/output_perturbation.py).
 
     The guarantee assumes that the auxiliary rows, their pipeline, the classes and the enrolled
     parties are public. It assumes that a party's contribution depends on its own data alone. The
@@ -818,9 +826,7 @@ class PrivateEnsemble(Mechanism[Round]):
     def choose(self, public: Round) -> PartyProcedure:
         """Return how a release is made, calibrated before anything private is seen."""
         if public.enrolled.count * 2**40 >= LARGEST_SUM:
-            raise ParameterError(
-                "There are too many parties for one sum. Aggregate them in groups."
-            )
+            raise too_many_parties()
         method = self.released_method
         if self.private_auxiliary and method not in ("soft", "majority-model"):
             raise ParameterError(
@@ -833,15 +839,10 @@ class PrivateEnsemble(Mechanism[Round]):
             return NoisyClassSums(public, check_samples(self.samples))
         if method == "vote-table":
             return NoisyVotes(public)
-        from suffice.owner.parties.output_perturbation import (  # solvers are heavy
-            Averaged,
-            Distilled,
+        procedure: PartyProcedure = import_module(_FROM_THE_PAPERS[method]).procedure_of(
+            method, public, self.lam
         )
-
-        if method == "average":
-            return Averaged(public, self.lam)
-        majority = method == "majority-model"
-        return Distilled(public, self.lam, majority=majority, private=self.private_auxiliary)
+        return procedure
 
     def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
         """Return what the parties could learn together, from the auxiliary rows alone.

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,14 @@ from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.tables.labels import Classes
 
-__all__ = ["NoisyClassSums", "NoisyOperator", "NoisyVotes", "PartyProcedure", "Round"]
+__all__ = [
+    "NoisyClassSums",
+    "NoisyOperator",
+    "NoisyVotes",
+    "PartyProcedure",
+    "Round",
+    "too_many_parties",
+]
 
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
 _SHOWN = 8  # of many parties
@@ -47,7 +54,6 @@ _NOT_FITTED = Assumption(
     "pipeline, classes and enrolled parties were not chosen by looking at these rows",
     "declared by the aggregator",
 )
-_AUXILIARY = "the auxiliary rows"
 
 _STAYS = "The contributions of parties are summed on the aggregator's machine."
 
@@ -115,11 +121,17 @@ class Round(Public):
         """Return noise for this sensitivity, at the epsilon and delta of the round."""
         return party_noise(self.mechanism, sensitivity, self.epsilon, self.delta)
 
+    def noise_within(self, two: float) -> Noise:
+        """Return noise on an operator or a model that one party moves by ``two`` steps at most."""
+        most = math.ceil(math.sqrt(self.dimension) * two)
+        return self.noise(Sensitivity(most, two, self.dimension))
+
 
 class PartyProcedure(Procedure[PartyExact]):
     """One way to release a sum over parties; its noise is calibrated before the sum is seen.
 
-    ``statistic`` is what it needs of a party. A subclass sets ``noise`` from public facts.
+    ``statistic`` is what it needs of a party. A subclass sets ``noise`` from public facts, and
+    ``unit``, which is what a step of the noisy integers is worth.
     """
 
     statistic: str
@@ -127,17 +139,18 @@ class PartyProcedure(Procedure[PartyExact]):
     row_by_row = False  # votes are about auxiliary rows, and no record is shown
     also_public: tuple[str, ...] = ()
     noise: Noise
+    unit: float
 
     def __init__(self, public: Round) -> None:
         self.public = public
 
-    @abstractmethod
     def covariance(self) -> Covariance:
         """Return the covariance of the noise on each column."""
+        return Covariance("identity", self.noise.variance * self.unit**2)
 
-    @abstractmethod
     def integers(self, total: np.ndarray) -> np.ndarray:
         """Return the exact integers that noise is added to: private."""
+        return total
 
     @abstractmethod
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -175,12 +188,42 @@ class PartyProcedure(Procedure[PartyExact]):
         return self.stated_guarantees()
 
     def stated_guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the guarantees; no contribution is needed."""
+        """Return the guarantees per party, and per protected row; no contribution is needed.
+
+        The noise for protected rows is calibrated to a party and a row that change together, so
+        that the same event bounds either.
+        """
         public, private = self.public, self.public.private_auxiliary
-        by_party = _party_guarantee(self.noise, public.delta, public.auxiliary, private=private)
-        guarantees = [replace(by_party, public=(*by_party.public, *self.also_public))]
+        count, enrolled = public.auxiliary.count, "the number of enrolled parties"
+        rows = f"the {count:,} auxiliary rows"
         if private:
-            guarantees.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
+            rows = f"that there are {count:,} auxiliary rows, and how they are mapped"
+        delta = 0.0 if self.noise.event.pure else public.delta
+        guarantees = [
+            Guarantee(
+                unit=Unit.PARTY,
+                event=self.noise.event,
+                delta=delta,
+                public=(
+                    rows,
+                    enrolled,
+                    "that some contribution was made for this round",
+                    "the class list",
+                    *self.also_public,
+                ),
+                assumptions=(_OWN_DATA, _CHOSEN),
+            )
+        ]
+        if private:
+            row = Guarantee(
+                unit=Unit.RECORD,
+                event=self.noise.event,
+                delta=delta,
+                public=(rows, enrolled, "the class list"),
+                assumptions=(_OWN_ROW, _NOT_FITTED),
+                columns=("the auxiliary rows",),
+            )
+            guarantees.append(row)
         origin = public.auxiliary.pipeline.origin
         return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)
 
@@ -248,10 +291,34 @@ def _report_lines(gathered: Gathered) -> Iterable[str]:
         yield "no contribution was counted: the release is noise only, and it was charged"
 
 
-class NoisyOperator(PartyProcedure):
-    """The mean operator of soft labels, with noise that is whitened or even."""
+class _OperatorProcedure(PartyProcedure):
+    """A sum over parties that leaves as a mean operator.
+
+    ``back`` takes the coordinates that noise is added in to those of the pipeline; without it they
+    are the same.
+    """
 
     kind = "mean-operator"
+    back: np.ndarray | None = None
+
+    def covariance(self) -> Covariance:
+        """Return the covariance of the noise on each column of the operator."""
+        if self.back is None:
+            return super().covariance()
+        variance = self.noise.variance * self.unit**2
+        return Covariance("factor", variance, np.ascontiguousarray(self.back))
+
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the operator, in the coordinates of the pipeline."""
+        sums = (noisy if self.back is None else noisy @ self.back.T) * self.unit
+        operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
+        details = {"mechanism": mechanism_name(self.noise), "step": self.public.auxiliary.step}
+        return {"mean_operator": operator}, details
+
+
+class NoisyOperator(_OperatorProcedure):
+    """The mean operator of soft labels, with noise that is whitened or even."""
+
     statistic = "operator"
 
     def __init__(self, public: Round, form: str) -> None:
@@ -260,42 +327,23 @@ class NoisyOperator(PartyProcedure):
         self._shape = whitened_shape(codes) if form == "whitened" else None
         sensitivity = operator_sensitivity(codes, self._shape, len(public.classes))
         if public.enrolled.count * sensitivity.l2 >= LARGEST_SUM:
-            raise ParameterError(
-                "There are too many parties for one sum. Aggregate them in groups."
-            )
+            raise too_many_parties()
         self.noise = public.noise(sensitivity)
-        self._unit = public.auxiliary.step / (VOTE * len(codes) * public.enrolled.count)
-
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on each column of the operator."""
-        variance = self.noise.variance * self._unit**2
-        if self._shape is None:
-            return Covariance("identity", variance)
-        return Covariance("factor", variance, np.ascontiguousarray(self._shape.back()))
+        self.back = None if self._shape is None else self._shape.back()
+        self.unit = public.auxiliary.step / (VOTE * len(codes) * public.enrolled.count)
 
     def integers(self, total: np.ndarray) -> np.ndarray:
         """Return the exact integers that noise is added to: private."""
         return total if self._shape is None else self._shape.apply(total)
 
-    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the operator."""
-        sums = (noisy if self._shape is None else noisy @ self._shape.back().T) * self._unit
-        operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
-        details = {
-            "mechanism": mechanism_name(self.noise),
-            "step": self.public.auxiliary.step,
-        }
-        return {"mean_operator": operator}, details
 
-
-class NoisyClassSums(PartyProcedure):
+class NoisyClassSums(_OperatorProcedure):
     """The mean operator of the parties' own records, from class sums that are held to a ball.
 
     Accepted sums have norm at most ``ClassSums.reach``, zero among them, so that one party moves
     their sum by at most twice that. Noise is even in white coordinates.
     """
 
-    kind = "mean-operator"
     statistic = "class-sums"
 
     def __init__(self, public: Round, samples: int) -> None:
@@ -303,32 +351,12 @@ class NoisyClassSums(PartyProcedure):
         sums = ClassSums(public.auxiliary, len(public.classes), samples)
         two = 2 * sums.reach
         if public.enrolled.count * two >= LARGEST_SUM:
-            raise ParameterError(
-                "There are too many parties for one sum. Aggregate them in groups."
-            )
-        most = math.ceil(math.sqrt(public.dimension) * two)
-        self.noise = public.noise(Sensitivity(most, two, public.dimension))
+            raise too_many_parties()
+        self.noise = public.noise_within(two)
         self.also_public = (f"that each party is counted as {samples:,} records",)
-        self._back = np.ascontiguousarray(np.linalg.inv(sums.whitening))
-        self._unit = sums.unit * public.auxiliary.step / (public.enrolled.count * samples)
-
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on each column of the operator."""
-        variance = self.noise.variance * self._unit**2
-        if len(self._back) > MOST_SHAPED:
-            return Covariance("identity", variance)
-        return Covariance("factor", variance, self._back)
-
-    def integers(self, total: np.ndarray) -> np.ndarray:
-        """Return the exact integers that noise is added to: private."""
-        return total
-
-    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the operator, in the coordinates of the pipeline."""
-        sums = (noisy @ self._back.T) * self._unit
-        operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
-        details = {"mechanism": mechanism_name(self.noise), "step": self.public.auxiliary.step}
-        return {"mean_operator": operator}, details
+        if len(sums.whitening) <= MOST_SHAPED:  # else it is the identity
+            self.back = np.ascontiguousarray(np.linalg.inv(sums.whitening))
+        self.unit = sums.unit * public.auxiliary.step / (public.enrolled.count * samples)
 
 
 class NoisyVotes(PartyProcedure):
@@ -347,11 +375,7 @@ class NoisyVotes(PartyProcedure):
         count, step = public.auxiliary.count, VOTE * _VOTE_STEPS
         two = math.sqrt(2.0 * count) * (1 + 1e-15) * step
         self.noise = public.noise(Sensitivity(2 * count * step, two, count * len(public.classes)))
-        self._unit = 1 / (step * public.enrolled.count)
-
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on each vote."""
-        return Covariance("identity", self.noise.variance * self._unit**2)
+        self.unit = 1 / (step * public.enrolled.count)
 
     def integers(self, total: np.ndarray) -> np.ndarray:
         """Return the exact integers that noise is added to: private."""
@@ -359,47 +383,11 @@ class NoisyVotes(PartyProcedure):
 
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the votes."""
-        details = {
-            "mechanism": mechanism_name(self.noise),
-            "enrolled": self.public.enrolled.count,
-        }
-        return {"votes": noisy * self._unit}, details
+        enrolled = self.public.enrolled.count
+        details = {"mechanism": mechanism_name(self.noise), "enrolled": enrolled}
+        return {"votes": noisy * self.unit}, details
 
 
-def _party_guarantee(
-    noise: Noise, delta: float, auxiliary: AuxiliaryRows, *, private: bool
-) -> Guarantee:
-    """Return the guarantee for all data of one party; ``private``: rows are protected too."""
-    auxiliary_rows = f"the {auxiliary.count:,} auxiliary rows"
-    return Guarantee(
-        unit=Unit.PARTY,
-        event=noise.event,
-        delta=0.0 if noise.event.pure else delta,
-        public=(
-            _how_many(auxiliary) if private else auxiliary_rows,
-            "the number of enrolled parties",
-            "that some contribution was made for this round",
-            "the class list",
-        ),
-        assumptions=(_OWN_DATA, _CHOSEN),
-    )
-
-
-def _auxiliary_guarantee(noise: Noise, delta: float, auxiliary: AuxiliaryRows) -> Guarantee:
-    """Return the guarantee for one protected auxiliary row, whatever the parties hold.
-
-    The noise is calibrated to a party and a row that change together (`Distilled`), so that the
-    same event bounds either.
-    """
-    return Guarantee(
-        unit=Unit.RECORD,
-        event=noise.event,
-        delta=0.0 if noise.event.pure else delta,
-        public=(_how_many(auxiliary), "the number of enrolled parties", "the class list"),
-        assumptions=(_OWN_ROW, _NOT_FITTED),
-        columns=(_AUXILIARY,),
-    )
-
-
-def _how_many(auxiliary: AuxiliaryRows) -> str:
-    return f"that there are {auxiliary.count:,} auxiliary rows, and how they are mapped"
+def too_many_parties() -> ParameterError:
+    """Return the error of a sum over parties that 64-bit integers cannot hold."""
+    return ParameterError("There are too many parties for one sum. Aggregate them in groups.")

@@ -1,4 +1,4 @@
-"""A classifier of many parties that leaves itself with noise: soft, vote and average.
+"""From the papers: a classifier of many parties that leaves itself, with noise on its parameters.
 
 Hamm, Cao, Belkin (2016), Algorithms 2 and 1, and parameter averaging (Pathak et al. 2010). The risk
 with penalty (lam/2) ||theta||^2 is lam-strongly convex, so that data sets whose gradients differ by
@@ -28,10 +28,9 @@ from suffice.owner.parties.contribution import (
 )
 from suffice.owner.parties.gathering import largest_parameters
 from suffice.owner.parties.procedures import PartyProcedure, Round
-from suffice.privacy.noise import Sensitivity
-from suffice.release.release import Covariance, RowSet
+from suffice.release.release import RowSet
 
-__all__ = ["Averaged", "Distilled"]
+__all__ = ["Averaged", "Distilled", "procedure_of"]
 
 _SHARE = 5e-4  # of the largest change of the gradient, to which the risk is solved
 _REACHABLE = 1e-8  # per coordinate: what floats can be solved to
@@ -74,52 +73,45 @@ class Distilled(_ReleasedModel):
     (N + M - 1)/N is right for its own base only).
     """
 
-    def __init__(
-        self, public: Round, lam: float, *, majority: bool = False, private: bool = False
-    ) -> None:
+    def __init__(self, public: Round, lam: float, *, majority: bool = False) -> None:
         if not (math.isfinite(lam) and lam > 0):
             raise ParameterError(
                 "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
             )
-        if private and public.auxiliary.fitted:
+        if public.private_auxiliary and public.auxiliary.fitted:
             raise ParameterError(FITTED_ON_ROWS)
         super().__init__(public)
-        self._majority, self._lam, self._private = majority, lam, private
+        self._majority, self._lam = majority, lam
         self.statistic = "votes" if majority else "operator"
         moved = self._gradient_change(1 if majority else public.enrolled.count)
         self.certificate = max(_SHARE * moved, _REACHABLE * math.sqrt(public.dimension))
         distance = (moved + 2 * self.certificate) / lam
-        self._step = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE
-        two = (distance / self._step + math.sqrt(public.dimension)) * (1 + 1e-9)
-        most = math.ceil(math.sqrt(public.dimension) * two)
-        self.noise = public.noise(Sensitivity(most, two, public.dimension))
+        self.unit = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE
+        two = (distance / self.unit + math.sqrt(public.dimension)) * (1 + 1e-9)
+        self.noise = public.noise_within(two)
 
     def _gradient_change(self, parties: int) -> float:
         """Return how far one party (and one private row) moves the gradient of the risk."""
         auxiliary = self.public.auxiliary
         factor = gradient_change(len(self.public.classes))
-        if not self._private:
+        if not self.public.private_auxiliary:
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape
         bound = auxiliary.pipeline.norm_bound + math.sqrt(width) * auxiliary.step / 2  # on the grid
         change: float = factor * bound * (count + 2 * parties - 1) / (count * parties)
         return change
 
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on the parameters."""
-        return Covariance("identity", self.noise.variance * self._step**2)
-
     def integers(self, total: np.ndarray) -> np.ndarray:
         """Return the exact integers that noise is added to: private."""
-        return np.rint(self._minimiser(total) / self._step).astype(np.int64)
+        return np.rint(self._minimiser(total) / self.unit).astype(np.int64)
 
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the parameters."""
-        return {"coefficients": noisy * self._step}, self.details()
+        return {"coefficients": noisy * self.unit}, self.details()
 
     def row_set(self, arrays: Mapping[str, np.ndarray]) -> RowSet:
         """Return the name of the auxiliary rows; of private ones the released model's name."""
-        if not self._private:
+        if not self.public.private_auxiliary:
             return super().row_set(arrays)
         released = arrays["coefficients"]
         content = hashlib.sha256(b"private auxiliary rows\0" + released.tobytes())
@@ -185,22 +177,20 @@ class Averaged(_ReleasedModel):
     def __init__(self, public: Round, lam: float) -> None:
         super().__init__(public)
         self._lam, classes = lam, len(public.classes)
-        self._step = parameter_step(parameter_radius(public.auxiliary, classes, lam))
         two = 2 * largest_parameters(public.auxiliary, classes, lam)
-        most = math.ceil(math.sqrt(public.dimension) * two)
-        self.noise = public.noise(Sensitivity(most, two, public.dimension))
-        self._unit = self._step / public.enrolled.count
-
-    def covariance(self) -> Covariance:
-        """Return the covariance of the noise on the parameters."""
-        return Covariance("identity", self.noise.variance * self._unit**2)
-
-    def integers(self, total: np.ndarray) -> np.ndarray:
-        """Return the exact integers that noise is added to: private."""
-        return total
+        self.noise = public.noise_within(two)
+        step = parameter_step(parameter_radius(public.auxiliary, classes, lam))
+        self.unit = step / public.enrolled.count
 
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the parameters."""
-        mean = noisy * self._unit
+        mean = noisy * self.unit
         released = np.ascontiguousarray(mean[0] if self.public.columns == 1 else mean.T)
         return {"coefficients": released}, self.details()
+
+
+def procedure_of(method: str, public: Round, lam: float) -> PartyProcedure:
+    """Return the procedure of a method of the papers: soft, majority-model or average."""
+    if method == "average":
+        return Averaged(public, lam)
+    return Distilled(public, lam, majority=method == "majority-model")

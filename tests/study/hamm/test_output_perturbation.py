@@ -9,7 +9,6 @@ import pytest
 from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import OptimisationError, ParameterError
 from suffice.owner.ledger import Ledger
-from suffice.owner.parties import output_perturbation
 from suffice.owner.parties.contribution import (
     VOTE,
     AuxiliaryRows,
@@ -21,6 +20,7 @@ from suffice.owner.parties.contribution import (
 from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, Gathering
 from suffice.owner.parties.procedures import Round
+from suffice.papers import output_perturbation
 from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()
@@ -30,16 +30,21 @@ THREE = (0, 1, 2)
 
 def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
     public = Round(
-        options.pop("auxiliary", AUX), tuple(range(classes)), Enrolled(enrolled), "auto", 1.0, 1e-5
+        options.pop("auxiliary", AUX),
+        tuple(range(classes)),
+        Enrolled(enrolled),
+        "auto",
+        1.0,
+        1e-5,
+        private_auxiliary=options.pop("private", False),
     )
-    private = options.pop("private", False)
     majority = method == "majority-model"
-    return output_perturbation.Distilled(public, lam, majority=majority, private=private)
+    return output_perturbation.Distilled(public, lam, majority=majority)
 
 
 def stated(procedure) -> float:
     """Return the sensitivity of the parameters that the noise was fitted to."""
-    return procedure.noise.sensitivity.l2 * procedure._step
+    return procedure.noise.sensitivity.l2 * procedure.unit
 
 
 def totals(generator, method: str, classes: int, *, adversary: bool, parties: int = 3):
