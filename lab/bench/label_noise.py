@@ -26,7 +26,7 @@ from suffice.learner.spread.likelihood import (
     most_evident_lam,
 )
 from suffice.papers.barber import Digits, flip_pixels, read_digits
-from suffice.papers.spread_baselines import as_observed
+from suffice.papers.spread import as_observed
 from suffice.release.columns import declared_pipeline
 
 TRAIN, TEST, STEPS = 250, 900, 2000

@@ -21,7 +21,7 @@ from scipy.special import expit
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.likelihood import Corrupted, coordinates
 from suffice.papers.barber import flipped
-from suffice.papers.spread_baselines import spread_baselines
+from suffice.papers.spread import spread_baselines
 from suffice.release.columns import Added, Flips, SpreadColumn
 
 _KEEP, _LABEL_KEEP = 0.7, 0.8

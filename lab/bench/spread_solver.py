@@ -20,10 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.likelihood import Corrupted
 from suffice.papers.barber import flipped, read_digits
-from suffice.papers.spread_baselines import as_observed
+from suffice.papers.spread import as_observed, sampled_records
 from suffice.release.columns import Flips, SpreadColumn
 
 FOLDER = os.environ.get("SUFFICE_DATA")

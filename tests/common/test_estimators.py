@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import suffice.learner
+import suffice.papers
 from suffice import errors
 from suffice.learner.moments import MomentClassifier
 from suffice.learner.noisy_labels import NoisyLabelClassifier
@@ -17,7 +18,6 @@ from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.learner.sklearn_names import InvalidParameterError
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
@@ -34,8 +34,6 @@ ESTIMATORS = [
     SpreadClassifier(),
     VoteClassifier(),
 ]
-# Its predict is QuaPy's and not scikit-learn's: one set of rows in, its class ratios out.
-ADAPTERS = {QuaPyClassRatio}
 WRONG = {  # a parameter of each that is outside its domain
     AdaBoostLinear: {"rounds": 0},
     ClassRatio: {"kernel": "round"},
@@ -50,9 +48,11 @@ WRONG = {  # a parameter of each that is outside its domain
 
 
 def estimators_of_the_library() -> set[type]:
-    """Return every class below suffice.learner that can be fitted to plain rows."""
+    """Return every class of learners, and of the papers, that can be fitted to plain rows."""
     estimators = set()
-    for info in pkgutil.walk_packages(suffice.learner.__path__, "suffice.learner."):
+    learners = pkgutil.walk_packages(suffice.learner.__path__, "suffice.learner.")
+    papers = pkgutil.walk_packages(suffice.papers.__path__, "suffice.papers.")
+    for info in (*learners, *papers):
         for _, value in inspect.getmembers(importlib.import_module(info.name), inspect.isclass):
             own = value.__module__ == info.name and issubclass(value, BaseEstimator)
             if own and not value.__name__.startswith("_") and hasattr(value, "fit"):
@@ -62,7 +62,7 @@ def estimators_of_the_library() -> set[type]:
 
 def test_every_estimator_is_checked():
     checked = {type(estimator) for estimator in ESTIMATORS}
-    assert checked | ADAPTERS == estimators_of_the_library()
+    assert checked == estimators_of_the_library()
     assert checked == set(WRONG)
 
 

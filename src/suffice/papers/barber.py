@@ -33,7 +33,7 @@ from suffice.papers.reproduction import (
     files_of,
     split,
 )
-from suffice.papers.spread_baselines import spread_baselines
+from suffice.papers.spread import spread_baselines
 from suffice.release.columns import Flips, declared_pipeline
 
 __all__ = [

@@ -4,12 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
 
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.likelihood import calibrate
-from suffice.learner.ratio.quapy import QuaPyClassRatio
+from suffice.learner.ratio.posteriors import calibrate
 from suffice.owner.proportions import LabelProportions
 
 CENTRES = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
@@ -185,19 +183,6 @@ def test_rows_that_say_nothing_of_the_classes_are_refused(rng):
         ClassRatio().fit(rows, bags)
 
 
-def test_the_quantifier_for_quapy_needs_no_quapy(rng):
-    """QuaPy clones a quantifier, sets its parameters, calls fit(X, y) and predict(X)."""
-    rows, labels = draw_rows(rng, 600, [0.5, 0.5])
-    new, truth = draw_rows(rng, 600, [0.8, 0.2])
-    model = clone(QuaPyClassRatio(method="mmd")).set_params(kernel="linear")
-    assert model.get_params()["method"] == "mmd"
-    ratios = model.fit(rows, labels).predict(new.tolist())
-    assert ratios.shape == (2,)
-    assert ratios[1] == pytest.approx(truth.mean(), abs=0.08)
-    assert np.array_equal(ratios, model.quantify(new))
-    assert np.array_equal(model.classes_, [0, 1])
-
-
 def test_names_of_bags_in_errors_are_plain(rng):
     rows, labels = draw_rows(rng, 50, [0.5, 0.5])
     with pytest.raises(ParameterError, match="rows, for example 7"):
@@ -250,7 +235,7 @@ def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypat
         completeness.extend(options[name] for name in ("complete",) if name in options)
         return calibrate(*arguments, **options)
 
-    monkeypatch.setattr("suffice.learner.ratio.likelihood.calibrate", spy)
+    monkeypatch.setattr("suffice.learner.ratio.posteriors.calibrate", spy)
     rows, bags, labels = draw_bags(rng, [[0.9, 0.1], [0.1, 0.9]])
     model = ClassRatio(method="likelihood")
     model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])

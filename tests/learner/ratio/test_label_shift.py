@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from suffice.learner.ratio import label_shift
+from suffice.learner.ratio import natural
 from suffice.learner.ratio.bags import KnownBags, exact_bags
 from suffice.learner.ratio.estimator import ByMoments, ClassRatio
-from suffice.learner.ratio.label_shift import LabelShiftTest, assess_label_shift
-from suffice.learner.ratio.likelihood import fit_bag_likelihood
-from suffice.learner.ratio.moment_matching import ScoreMoments
 from suffice.learner.ratio.natural import (
+    LabelShiftTest,
     NaturalRange,
     RatioEstimate,
     _few_bags,
+    assess_label_shift,
     fit_stable_classifier,
     natural_range,
 )
+from suffice.learner.ratio.posteriors import ScoreMoments, fit_bag_likelihood
 from suffice.models.simplex import nearest_proportions
 
 MEANS = np.array([[0.0] * 6, [1.5, 1.0, 0.0, 0.0, 0.0, 0.0]])
@@ -83,7 +83,7 @@ def test_noise_does_not_hide_bags_that_lie_farther_apart_than_classes_can(monkey
     exact = exact_bags(range(10), np.full(10, 250), shares_of(codes, labels), (0, 1))
     draws = [with_noise(exact, rng, 0.05) for _ in range(20)]
     assert sum(assess_label_shift(bags, rows, codes).rejected for bags in draws) >= 19
-    monkeypatch.setattr(label_shift, "_possible_means", lambda _, psi: psi)
+    monkeypatch.setattr(natural, "_possible_means", lambda _, psi: psi)
     assert sum(assess_label_shift(bags, rows, codes).rejected for bags in draws) <= 10
 
 
@@ -194,9 +194,9 @@ def test_natural_bags_get_a_range_and_words_before_it():
             inside.append(estimate.low[1] <= share <= estimate.high[1])
             errors.append([abs(v[1] - share) for v in estimate.estimates.values()])
     assert sum(inside) >= 8
-    label_shift, stable = np.mean(errors, axis=0)
+    natural, stable = np.mean(errors, axis=0)
     assert stable < 0.06
-    assert label_shift > 0.12
+    assert natural > 0.12
 
 
 def test_a_new_natural_bag_is_recognised_and_a_shifted_table_is_not():

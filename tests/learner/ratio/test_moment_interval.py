@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.learner.ratio.bags import exact_bags
-from suffice.learner.ratio.moment_matching import (
+from suffice.learner.ratio.posteriors import (
     ScoreMoments,
     TableMoments,
     accepted_ends,

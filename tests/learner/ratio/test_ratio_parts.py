@@ -21,13 +21,12 @@ from suffice.learner.ratio.embedding import (
     lemma4,
     proportion_noise,
 )
-from suffice.learner.ratio.likelihood import (
+from suffice.learner.ratio.posteriors import (
     LabelCounts,
     calibrate,
     calibrate_by_bags,
     fit_bag_likelihood,
 )
-from suffice.learner.ratio.quapy import ae, nkld, rae
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
@@ -361,16 +360,3 @@ def test_the_noise_of_proportions_stays_below_its_bound_and_lemma_4_above_it(rng
     centre = np.array([0.5, 0.3, 0.2])
     moved = nearest_proportions(centre + 0.3 * rng.normal(size=(500, 3)))
     assert moved.min() >= 0
-
-
-def test_errors_are_those_of_quapy():
-    """Values computed with QuaPy 0.2.3."""
-    p, q = [0.1, 0.2, 0.7], [0.2, 0.3, 0.5]
-    assert ae(p, q) == pytest.approx(0.13333333333333333)
-    assert rae(p, q, eps=0.005) == pytest.approx(0.5746245912307146)
-    assert nkld(p, q, eps=0.005) == pytest.approx(0.04111900847588901)
-    assert np.shape(ae([p, p], [q, p])) == (2,)
-    with pytest.raises(ParameterError, match="same shape"):
-        ae([0.5, 0.5], [1.0])
-    with pytest.raises(ParameterError, match="eps"):
-        rae(p, q, eps=0)

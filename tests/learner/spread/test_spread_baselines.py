@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
-from suffice.papers.spread_baselines import ReconstructionObjective, as_observed, spread_baselines
+from suffice.papers.spread import ReconstructionObjective, as_observed, spread_baselines
 from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
 
 SURE = 1e-12  # of noise: a declared column has some

@@ -10,7 +10,6 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.classifier import SpreadClassifier, joint_states, predicted_features
 from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
-from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.likelihood import (
     CleanFeatures,
     Corrupted,
@@ -22,7 +21,7 @@ from suffice.learner.spread.likelihood import (
 )
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.responses import RandomizedResponse
-from suffice.papers.spread_baselines import as_observed
+from suffice.papers.spread import as_observed, sampled_records
 from suffice.release.columns import Added, Flips, SpreadColumn
 from suffice.release.merge import merge
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import quapy as qp
+from adapter import QuaPyClassRatio, ae, nkld, rae
 from quapy.method.aggregative import EMQ, KDEyML
 from sklearn.linear_model import LogisticRegression
-
-from suffice.learner.ratio.quapy import QuaPyClassRatio, ae, nkld, rae
 
 Sets = dict[str, np.ndarray]
 

@@ -1,11 +1,9 @@
 """Class ratios of unlabelled tables, from bags of rows whose label proportions are known.
 
 After Iyer, Nath & Sarawagi 2016, corrected (docs/errata.md) and completed. `estimator.ClassRatio`
-is what people use; it holds one fitted method: `mean_embedding` (the paper's, by mean embeddings
-and their distance), `bag_likelihood` (by a classifier of the bags, and its `calibration`) or
-`moment_inversion` (by class means of that classifier's posteriors). All read rows once, through
-`collecting`; `suffice.models.simplex` holds the two small problems that they solve for the ratios.
-
-They assume label shift, which `label_shift` tests. Where the bags contradict it, `natural_range`
-sets a `stable_classifier` beside them.
+is what people use; it holds one fitted method: `embedding` (the paper's, by mean embeddings and
+their distance) or one of `posteriors` (by a classifier of the bags: its likelihood, or class means
+of its posteriors). All read rows once; `suffice.models.simplex` holds the two small problems that
+they solve for the ratios. They assume label shift, which `natural` tests. Where the bags contradict
+it, `natural` sets a stable classifier beside them.
 """

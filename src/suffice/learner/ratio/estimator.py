@@ -46,22 +46,24 @@ from suffice.learner.ratio.embedding import (
     RowKeeper,
     held_back_errors,
 )
-from suffice.learner.ratio.label_shift import assess_label_shift
-from suffice.learner.ratio.likelihood import BagLikelihood, Coordinates, fit_bag_likelihood
-from suffice.learner.ratio.moment_matching import (
-    ClassMeans,
-    ScoreMoments,
-    TableMoments,
-    accepted_ends,
-    mean_and_covariance,
-)
 from suffice.learner.ratio.natural import (
     TABLE_ROWS,
     RatioEstimate,
     StableClassifier,
+    assess_label_shift,
     contradiction,
     fit_stable_classifier,
     natural_range,
+)
+from suffice.learner.ratio.posteriors import (
+    BagLikelihood,
+    ClassMeans,
+    Coordinates,
+    ScoreMoments,
+    TableMoments,
+    accepted_ends,
+    fit_bag_likelihood,
+    mean_and_covariance,
 )
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context

@@ -15,6 +15,7 @@ columns (`posterior`) are the special case of rank zero: consistent only if colu
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -27,7 +28,6 @@ from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.frequencies import deconvolve, maximum_likelihood, observed_frequencies
-from suffice.learner.spread.importance import expectation_maximisation, sampled_records
 from suffice.learner.spread.likelihood import (
     CleanFeatures,
     Corrupted,
@@ -242,6 +242,9 @@ def _points(records: Corrupted, sizes: tuple[int, ...]) -> np.ndarray:
     places = np.indices(sizes).reshape(len(sizes), -1)
     parts = [coordinates(c)[at] for c, at in zip(records.columns, places, strict=True)]
     return np.hstack([*parts, np.ones((places.shape[1], 1))])
+
+
+_IMPORTANCE_SOLVER = "suffice.papers.spread"  # by name: learners do not import the papers
 
 
 class SpreadClassifier(LinearModel):
@@ -477,8 +480,9 @@ class SpreadClassifier(LinearModel):
         )
         if self.solver == "importance" and records is not None:
             prior = "marginals" if _is_dependent(self.prior) else self.prior
-            draws = sampled_records(records, prior, self.samples, np.random.default_rng(seed))
-            self.theta_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
+            paper, rng = import_module(_IMPORTANCE_SOLVER), np.random.default_rng(seed)
+            draws = paper.sampled_records(records, prior, self.samples, rng)
+            self.theta_ = paper.expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
             self.n_iter_ = 0
         else:
             self.theta_, self.gradient_norm_, self.n_iter_ = maximise(

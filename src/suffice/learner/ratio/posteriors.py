@@ -1,0 +1,649 @@
+"""Class proportions by a classifier of bags: its likelihood, or class means of its posteriors.
+
+The classifier explains which bag a row is in, through the channel T of the bags (`KnownBags`). Its
+scores become class posteriors by one slope and one constant per class (Alexandari et al. 2020),
+those that explain the bags of held-out rows best. The ratios of a table are then those of largest
+likelihood, or are found from moments:
+
+Any score g(x) that was not fitted to the rows it is computed on has, under label shift,
+
+    mean of g over bag i = P_i psi,    mean of g over U = rho psi,
+
+with psi (K, K) its class means: here g are the class posteriors. The likelihood needs them to be
+right. The moments do not: wrong posteriors cost width, not truth. So moments are used where noise
+on P misleads the likelihood.
+
+With P known up to noise z of covariance V_i, least squares shrinks psi: P^T W P is too large by
+sum_i w_i V_i in mean, which is taken off (errors in variables; MATHS.md section 8):
+
+    psi = (P~^T W P~ - sum_i w_i V_i)^-1 P~^T W g,    rho = g_U psi^-1
+
+P~ are the proportions before their projection onto the simplex, which would bias them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from scipy.stats import chi2
+
+from suffice.learner.ratio.bags import KnownBags, balanced_groups
+from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, maximise
+from suffice.learner.weak import group_sums
+from suffice.models.simplex import mixture_weights, nearest_proportions
+
+__all__ = [
+    "BagLikelihood",
+    "Calibration",
+    "ClassMeans",
+    "Coordinates",
+    "LabelCounts",
+    "ScoreMoments",
+    "TableMoments",
+    "accepted_ends",
+    "calibrate",
+    "calibrate_by_bags",
+    "fit_bag_likelihood",
+    "mean_and_covariance",
+    "within_classes",
+]
+
+
+_LEAST = 1e-300
+_CALIBRATION_TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
+_PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
+_STEEPEST = 20.0  # logarithm of a slope; a search may try more, and numbers would overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Computes log p(k | x) = log softmax(slope s(x) + shifts)_k from scores s.
+
+    ``bend`` is the inverse Hessian where it was found, with which a search nearby starts.
+    """
+
+    slope: float
+    shifts: np.ndarray
+    bend: np.ndarray | None = None
+
+    def log_posteriors(self, scores: np.ndarray) -> np.ndarray:
+        """Return log p(k | x), (n, K)."""
+        return np.asarray(log_softmax(self.slope * scores + self.shifts, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """What the proportions P say of how many rows of each class a bag has.
+
+    Given a bag's rows, row x is of class k with probability r_k(x), and so the counts N_i have the
+    mean sum_x r(x) and the covariance sum_x (diag r - r r^T), to which noise on P adds n_i^2 v_i.
+    The likelihood of bags takes rows for independent draws; that the counts came out as n_i P_i is
+    the factor it leaves out, here by its normal approximation with the covariance held fixed:
+
+        1/2 sum_i (sum_x r(x) - n_i P_i)^T C_i^-1 (sum_x r(x) - n_i P_i)
+
+    ``expected`` (M, K) is n P; ``precisions`` (M, K, K) are C^-1.
+    """
+
+    expected: np.ndarray
+    precisions: np.ndarray
+
+    @classmethod
+    def of(
+        cls, bags: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
+    ) -> "LabelCounts | None":
+        """Return the counts of rows of these bags; None where their noise is not known.
+
+        ``within`` (n, K) is r of all rows of the bags. None for a sample of them, whose counts are
+        those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T).
+        """
+        if bags.variances is None:
+            return None
+        sizes = np.bincount(codes, weights=weights, minlength=len(bags.names))
+        expected = sizes[:, None] * bags.proportions
+        means, seconds = expected, expected[:, :, None] * bags.proportions[:, None, :]
+        if within is not None:
+            parts = [within[codes == i] for i in range(len(sizes))]
+            means = np.stack([posteriors.sum(axis=0) for posteriors in parts])
+            seconds = np.stack([posteriors.T @ posteriors for posteriors in parts])
+        noise = 1.0 + bags.variances * sizes**2  # one row is as near as counts need be
+        diagonal = np.eye(len(bags.classes)) * (means + noise[:, None])[:, None, :]
+        return cls(expected, np.linalg.inv(diagonal - seconds))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Scores of rows of bags, and how likely their bags are when these are calibrated."""
+
+    scores: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    channel: np.ndarray
+
+    def within(self, calibration: Calibration) -> np.ndarray:
+        """Return the probability of each class given row and bag, (n, K)."""
+        joint = self.channel[self.codes] * np.exp(calibration.log_posteriors(self.scores))
+        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST))
+
+    def fit(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
+        """Return the calibration that explains bags best, and what is known of their labels."""
+        total, chances = self.weights.sum(), self.channel[self.codes]
+        weights = self.weights[:, None]
+
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            slope = _slope(flat[0])
+            clean = softmax(slope * self.scores + flat[1:], axis=1)
+            joint = chances * clean
+            chance = np.maximum(joint.sum(axis=1), _LEAST)
+            within = joint / chance[:, None]
+            value = _PRIOR / 2 * float(flat @ flat) - float(self.weights @ np.log(chance))
+            pull = weights * (clean - within)
+            if labels is not None:
+                off = group_sums(weights * within, self.codes, len(self.channel)) - labels.expected
+                force = np.einsum("ijk,ik->ij", labels.precisions, off)
+                value += float(np.vdot(force, off)) / 2
+                each = force[self.codes]
+                each -= (within * each).sum(axis=1, keepdims=True)
+                pull += weights * within * each
+            by_slope = slope * float(np.vdot(pull, self.scores))
+            gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR * flat
+            return value / total, gradient / total
+
+        first = np.append(np.log(start.slope), start.shifts)
+        options = {"gtol": _CALIBRATION_TOL / np.sqrt(total), "hess_inv0": start.bend}
+        optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
+        bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
+        return Calibration(_slope(optimum.x[0]), optimum.x[1:], bend)
+
+
+def _slope(logarithm: float) -> float:
+    return float(np.exp(np.clip(logarithm, -_STEEPEST, _STEEPEST)))
+
+
+def calibrate_by_bags(
+    bags: KnownBags, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
+) -> Calibration:
+    """Return the slope and shifts that explain the bags of rows best, through their channel.
+
+    ``scores`` (n, K) of rows, ``codes`` of their bags. A weak prior holds the slope near one and
+    the shifts near zero: classes that are told apart without error would else have no best slope.
+    """
+    first = start or Calibration(1.0, np.zeros(scores.shape[1]))
+    return _Rows(scores, codes, np.ones(len(codes)), bags.channel).fit(first, None)
+
+
+def calibrate(
+    bags: KnownBags,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    start: Calibration,
+    *,
+    counts: np.ndarray | None = None,
+    complete: bool = False,
+) -> Calibration:
+    """Return the same with what is known of the labels, from ``start``, that of bags alone.
+
+    ``counts`` says how often each row counts, ``complete`` that these are all rows of the bags, and
+    not a sample.
+    """
+    weights = np.ones(len(codes)) if counts is None else counts
+    rows = _Rows(scores, codes, weights, bags.channel)
+    within = rows.within(start) if complete else None
+    return rows.fit(start, LabelCounts.of(bags, codes, weights, within))
+
+
+_FOLDS = 5
+_LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
+_TOL, _MAX_ITER = 3e-4, 500
+_WIDEST = 128  # coordinates; of more, the principal components of the rows
+_SAMPLE = 5000  # rows enough for those
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Rows as the classifier sees them: their principal components if they are wide, and a one."""
+
+    axes: np.ndarray | None
+    scale: float
+
+    @classmethod
+    def of(cls, rows: np.ndarray, rng: np.random.Generator) -> "Coordinates":
+        """Return coordinates in which rows have a mean square of one per coordinate."""
+        axes = None
+        if rows.shape[1] > _WIDEST:
+            some = rows[np.sort(rng.permutation(len(rows))[:_SAMPLE])]
+            axes = np.linalg.eigh(some.T @ some)[1][:, ::-1][:, :_WIDEST].copy()
+        projected = rows if axes is None else rows @ axes
+        return cls(axes, float(np.sqrt(np.mean(projected**2))) or 1.0)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return the coordinates of rows."""
+        projected = rows if self.axes is None else rows @ self.axes
+        return np.column_stack([projected / self.scale, np.ones(len(rows))])
+
+
+@dataclass(frozen=True, eq=False)
+class BagLikelihood:
+    """A fitted classifier of bags, and the held-out scores that it was calibrated with.
+
+    ``fold_weights`` (F, d + 1, K) are the folds' models; ``scores`` (n, K), ``codes`` and
+    ``folds`` are those of the rows it learnt from; ``gain`` is by how much held-out rows are
+    likelier than under bags that cannot be told apart, with its standard error.
+    """
+
+    bags: KnownBags
+    coordinates: Coordinates
+    fold_weights: np.ndarray
+    calibration: Calibration
+    scores: np.ndarray
+    codes: np.ndarray
+    folds: np.ndarray
+    lam: float
+    gain: tuple[float, float]
+
+    def scores_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of other rows, before calibration."""
+        return np.asarray(self.coordinates(rows) @ self.fold_weights.mean(axis=0))
+
+    def mean_posteriors(self, rows: np.ndarray) -> np.ndarray:
+        """Return p(k | x) (n, K) of other rows, the mean over the folds' models.
+
+        Their mean over a class is what that of `held_out_posteriors` estimates.
+        """
+        mapped = self.coordinates(rows)
+        scores = [mapped @ weights for weights in self.fold_weights]
+        return np.mean([np.exp(self.calibration.log_posteriors(s)) for s in scores], axis=0)
+
+    @property
+    def held_out_posteriors(self) -> np.ndarray:
+        """p(k | x) (n, K) of the bags' rows, by models that did not see their row."""
+        return np.exp(self.calibration.log_posteriors(self.scores))
+
+    def likelihoods(self, scores: np.ndarray) -> np.ndarray:
+        """Return p(x | k) up to a factor per row."""
+        log = self.calibration.log_posteriors(scores) - np.log(self.bags.prior)
+        return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
+
+    def ratios(self, scores: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+        """Return the ratios of the table whose rows have these scores."""
+        return mixture_weights(self.likelihoods(scores), counts)
+
+    def recalibrate(self, bags: KnownBags, counts: np.ndarray) -> "BagLikelihood":
+        """Return what other proportions and other counts of the same rows would have given."""
+        calibration = calibrate(bags, self.scores, self.codes, self.calibration, counts=counts)
+        return replace(self, bags=bags, calibration=calibration)
+
+    def held_back_parts(self) -> list[np.ndarray]:
+        """Return which rows each fold holds back; bags of fewer rows than folds have fewer."""
+        return [self.folds == fold for fold in range(min(_FOLDS, int(self.bags.sizes.min())))]
+
+    def held_back_errors(self) -> np.ndarray:
+        """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
+        truth = np.vstack([self.bags.proportions, self.bags.prior])
+        errors = []
+        for held_back in self.held_back_parts():
+            fitted = self.recalibrate(self.bags, np.where(held_back, 0.0, 1.0))
+            parts = [held_back & (self.codes == i) for i in range(len(self.bags.names))]
+            estimates = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held_back]])
+            errors.append(((estimates - truth) ** 2).sum(axis=1))
+        return np.array(errors)
+
+
+def fit_bag_likelihood(
+    bags: KnownBags,
+    rows: np.ndarray,
+    codes: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    complete: bool = True,
+) -> BagLikelihood:
+    """Return the classifier of bags with the penalty that explains held-out rows best.
+
+    From the strongest penalty on, each solution where the next search starts, until one is no
+    better. ``bags`` has the sizes of these rows' bags; ``complete`` says that the proportions
+    are those of these rows, and not of more of which they are a sample.
+    """
+    coordinates = Coordinates.of(rows, rng)
+    mapped = coordinates(rows)
+    folds = balanced_groups(codes, _FOLDS, rng)
+    pooled = SpreadLikelihood(CleanFeatures(mapped), codes, bags.channel)
+    parts = [pooled.select_rows(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    models = [np.zeros(part.shape) for part in parts]
+    tried: list[BagLikelihood] = []
+    calibration: Calibration | None = None
+    for lam in _LAMS:
+        models = [
+            maximise(part, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
+            for part, model in zip(parts, models, strict=True)
+        ]
+        weights = [_by_class(model) for model in models]
+        scores = np.empty((len(codes), len(bags.classes)))
+        for fold, model in enumerate(weights):
+            scores[folds == fold] = mapped[folds == fold] @ model
+        calibration = calibrate_by_bags(bags, scores, codes, calibration)
+        gain = _gain(calibration.log_posteriors(scores), codes, bags)
+        stacked = np.stack(weights)
+        tried.append(
+            BagLikelihood(
+                bags, coordinates, stacked, calibration, scores, codes, folds, float(lam), gain
+            )
+        )
+        best = int(np.argmax([candidate.gain[0] for candidate in tried]))
+        if best < len(tried) - 1:
+            break
+    chosen = tried[best]
+    final = calibrate(bags, chosen.scores, codes, chosen.calibration, complete=complete)
+    return replace(chosen, calibration=final)
+
+
+def _by_class(model: np.ndarray) -> np.ndarray:
+    """Return weights (d, K); a model of two classes has one score, that of the second."""
+    return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
+
+
+def _gain(log_posteriors: np.ndarray, codes: np.ndarray, bags: KnownBags) -> tuple[float, float]:
+    """Return the mean log likelihood of rows' bags over that of their sizes, and its error."""
+    chance = (bags.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
+    sizes = np.bincount(codes, minlength=len(bags.names)) / len(codes)
+    gains = np.log(np.maximum(chance, 1e-300)) - np.log(sizes[codes])
+    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
+
+
+_VARIANCE_LEFT = (
+    0.25  # of every direction's variance stays at least, however much of it looks like noise
+)
+_WEIGHT_ROUNDS = 3  # the weights depend on the class means
+
+
+def mean_and_covariance(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean (K,) of scores (n, K), and the covariance of that mean."""
+    mean = scores.mean(axis=0)
+    centred = scores - mean
+    return mean, centred.T @ centred / max(len(scores) - 1, 1) / len(scores)
+
+
+def _without(noisy: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return a second moment less its part that is noise; at least a quarter is left everywhere."""
+    floor = 1e-12 * max(float(np.trace(noisy)), 1e-300) * np.eye(len(noisy))
+    share = float(eigh(noise, noisy + floor, eigvals_only=True)[-1])
+    return noisy - min(1.0, (1 - _VARIANCE_LEFT) / max(share, 1e-300)) * noise
+
+
+def within_classes(
+    covariance: np.ndarray, psi: np.ndarray, shares: np.ndarray, size: float
+) -> np.ndarray:
+    """Return the covariance (..., d, d) of a mean over rows whose class counts are what they are.
+
+    The mean over n rows then varies within classes only: psi^T (diag s - s s^T) psi / n is taken
+    off ``covariance`` (d, d), s (..., K) the shares of the classes and psi (..., K, d) their means.
+    At least a quarter is left everywhere.
+    """
+    centred = psi - (shares[..., None] * psi).sum(axis=-2, keepdims=True)
+    between = np.swapaxes(centred, -1, -2) @ (shares[..., None] * centred) / size
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors / np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
+    share = np.linalg.eigvalsh(root.T @ between @ root)[..., -1]
+    part = np.minimum(1.0, (1 - _VARIANCE_LEFT) / np.maximum(share, 1e-300))
+    return np.asarray(covariance - part[..., None, None] * between)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMoments:
+    """Means of scores over bags: ``means`` (M, d), and the covariances (M, d, d) of these means.
+
+    ``complete`` says that the proportions are those of exactly these rows: their means then vary
+    within classes only.
+    """
+
+    bags: KnownBags
+    means: np.ndarray
+    covariances: np.ndarray
+    complete: bool = False
+
+    @classmethod
+    def of(
+        cls, bags: KnownBags, scores: np.ndarray, codes: np.ndarray, *, complete: bool = False
+    ) -> "ScoreMoments":
+        """Return the moments of the scores (n, d) of rows in the bags ``codes``."""
+        parts = [mean_and_covariance(scores[codes == i]) for i in range(len(bags.names))]
+        means, covariances = (np.stack(values) for values in zip(*parts, strict=True))
+        return cls(bags, means, covariances, complete)
+
+    def class_means(self) -> "ClassMeans":
+        """Return psi.
+
+        A bag weighs one over the variance of its mean: that of sampling, and that of the noise on
+        its proportions, psi^T V_i psi.
+        """
+        sizes, shares = self.bags.sizes, self.bags.unbiased_proportions
+        weights = sizes / sizes.sum()
+        for _ in range(_WEIGHT_ROUNDS):
+            leverage = np.linalg.solve(self._second_moments(weights), shares.T * weights)
+            psi = leverage @ self.means
+            variances = np.trace(self.errors(psi), axis1=-2, axis2=-1)
+            weights = 1 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
+            weights /= weights.sum()
+        return ClassMeans(psi, leverage, self)
+
+    def errors(self, psi: np.ndarray) -> np.ndarray:
+        """Return the covariances (..., M, d, d) of bags' means about P~ psi, psi (..., K, d)."""
+        bags, sampling = self.bags, self.covariances
+        if self.complete:
+            parts = zip(self.covariances, bags.proportions, bags.sizes, strict=True)
+            sampling = np.stack([within_classes(c, psi, s, n) for c, s, n in parts], axis=-3)
+        noise = np.einsum("...ka,mkl,...lb->...mab", psi, bags.noise_covariances, psi)
+        return np.asarray(sampling + noise)
+
+    def _second_moments(self, weights: np.ndarray) -> np.ndarray:
+        """Return P^T W P without the noise on P, which lies in the directions of sum zero."""
+        shares = self.bags.unbiased_proportions
+        middle = weights @ shares
+        noisy = (shares.T * weights) @ shares - np.outer(middle, middle)
+        noise = np.einsum("i,ikl->kl", weights, self.bags.noise_covariances)
+        zero_sum = np.linalg.svd(np.eye(len(noisy)) - 1 / len(noisy))[0][:, : len(noisy) - 1]
+        spread = _without(*(zero_sum.T @ moment @ zero_sum for moment in (noisy, noise)))
+        return zero_sum @ spread @ zero_sum.T + np.outer(middle, middle)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMeans:
+    """Class means psi (K, d) of scores, class by class: ``leverage`` (K, M) times the bags' means.
+
+    ``moments`` are those of the bags, whose errors are those of psi.
+    """
+
+    psi: np.ndarray
+    leverage: np.ndarray
+    moments: ScoreMoments
+
+    def ratios(self, mean: np.ndarray) -> np.ndarray:
+        """Return the nearest proportions to rho with rho psi = mean."""
+        rho = np.linalg.lstsq(self.psi.T, mean, rcond=None)[0]
+        return nearest_proportions((rho / rho.sum())[None])[0]
+
+
+_COARSE, _FINE = 81, 81  # values of one proportion: over [0, 1], and near the estimate
+_REACH = 5.0  # standard errors from the estimate that the fine values lie within
+_COVARIANCE_ROUNDS = 8  # covariances depend on the class means, and these on the covariances
+_FARTHEST = 100.0  # proportions that the free ones are tried within
+
+
+@dataclass(frozen=True, eq=False)
+class TableMoments:
+    """The mean score (K,) of a table of ``size`` rows, and the covariance (K, K) of that mean."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    size: int
+
+
+def accepted_ends(
+    means: ClassMeans, table: TableMoments, level: float, excess: float = 1.0
+) -> np.ndarray:
+    """Return the ends (2, K) of the proportions of a table.
+
+    All covariances are ``excess`` times as large as the rows say. Scores sum to one, so that all
+    but the last say everything.
+    """
+    ratios = means.ratios(table.mean)
+    test = _MixtureTest(_without_last(means), _first_columns(table))
+    quantile = excess * float(chi2.ppf(level, 1))
+    ends = []
+    for k, error in enumerate(np.sqrt(excess) * test.standard_errors(ratios)):
+        near = ratios[k] + _REACH * error * np.linspace(-1, 1, _FINE)
+        values = np.unique(np.clip(np.concatenate([np.linspace(0, 1, _COARSE), near]), 0, 1))
+        statistics = test.least_statistics(k, values, ratios)
+        low, high = _crossings(values, statistics - statistics.min() - quantile)
+        ends.append((min(low, float(ratios[k])), max(high, float(ratios[k]))))
+    return np.array(ends).T
+
+
+def _without_last(means: ClassMeans) -> ClassMeans:
+    """Return the class means of all scores but the last."""
+    moments = means.moments
+    fewer = replace(
+        moments, means=moments.means[:, :-1], covariances=moments.covariances[:, :-1, :-1]
+    )
+    return ClassMeans(means.psi[:, :-1], means.leverage, fewer)
+
+
+def _first_columns(table: TableMoments) -> TableMoments:
+    return replace(table, mean=table.mean[:-1], covariance=table.covariance[:-1, :-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _MixtureTest:
+    """The test of proportions rho (n, K) of a table, from scores without their last column."""
+
+    classes: ClassMeans
+    table: TableMoments
+
+    def off(self, rho: np.ndarray) -> np.ndarray:
+        """Return g_U - rho psi."""
+        return np.asarray(self.table.mean - rho @ self.classes.psi)
+
+    def variances(self, rho: np.ndarray, psi: np.ndarray) -> "_Variances":
+        """Return S and what it consists of, at proportions rho and class means psi (n, K, d)."""
+        errors = self.classes.moments.errors(psi)
+        pull = rho @ self.classes.leverage
+        own = within_classes(self.table.covariance, psi, rho.clip(0, 1), self.table.size)
+        total = own + np.einsum("nm,nmab->nab", pull**2, errors)
+        size = np.trace(total, axis1=1, axis2=2)[:, None, None]
+        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(self.table.mean))  # no division by 0
+        return _Variances(own, errors, np.linalg.inv(total + floor))
+
+    def likely_means(self, rho: np.ndarray, variances: "_Variances") -> np.ndarray:
+        """Return the class means (n, K, d) that proportions rho make likely."""
+        leverage = self.classes.leverage
+        forces = np.einsum("nab,nb->na", variances.precisions, self.off(rho))
+        moves = np.einsum("km,nm,nmab,nb->nka", leverage, rho @ leverage, variances.errors, forces)
+        return np.asarray(self.classes.psi + moves)
+
+    def standard_errors(self, ratios: np.ndarray) -> np.ndarray:
+        """Return the standard error of each proportion, to first order."""
+        psi = self.classes.psi
+        moves = np.linalg.pinv(psi[:-1] - psi[-1]).T  # of all proportions but the last, by the mean
+        moves = np.vstack([moves, -moves.sum(axis=0)])
+        covariance = np.linalg.inv(self.variances(ratios[None], psi[None]).precisions[0])
+        return np.sqrt(np.einsum("ki,ij,kj->k", moves, covariance, moves))
+
+    def least_statistics(self, k: int, values: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+        """Return the least t over the other proportions, for each value of proportion k.
+
+        With two classes none is free.
+        """
+        many = len(ratios)
+        others = np.delete(np.arange(many), k)
+        shares = ratios[others] + 1e-9
+        start = np.empty((len(values), many))
+        start[:, k] = values
+        start[:, others] = (1 - values)[:, None] * (shares / shares.sum())
+        free = np.zeros((many - 2, many))  # directions in which the others can move
+        free[np.arange(many - 2), others[:-1]] = 1.0
+        free[:, others[-1]] = -1.0
+        if many == 2:
+            return self._search(start, lambda _: start)
+        return np.minimum(
+            self._search(start, lambda v: start + self._nearest(start, free, v) @ free),
+            self._search(start, lambda v: start + self._least_ratio(start, free, v) @ free),
+        )
+
+    def _search(self, start: np.ndarray, move: Callable[["_Variances"], np.ndarray]) -> np.ndarray:
+        """Return the least t on a way of proportions from ``start``, where ``move`` says the next.
+
+        The first is not counted: its covariances are those at psi.
+        """
+        rho, psi = start, np.repeat(self.classes.psi[None], len(start), axis=0)
+        least = np.full(len(start), np.inf)
+        for step in range(_COVARIANCE_ROUNDS):
+            variances = self.variances(rho, psi)
+            if step > 0:
+                off = self.off(rho)
+                least = np.minimum(least, np.einsum("ni,nij,nj->n", off, variances.precisions, off))
+            psi, rho = self.likely_means(rho, variances), move(variances)
+        return least
+
+    def _nearest(self, start: np.ndarray, free: np.ndarray, variances: "_Variances") -> np.ndarray:
+        """Return how far to go along the free directions for the least t, were S as it is."""
+        slopes = free @ self.classes.psi
+        bent = slopes @ variances.precisions
+        matrices = bent @ slopes.T
+        size = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
+        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(free))
+        targets = np.einsum("naj,nj->na", bent, self.off(start))
+        moves = np.linalg.solve(matrices + floor, targets[..., None])[..., 0]
+        return np.asarray(np.clip(moves, -_FARTHEST, _FARTHEST))
+
+    def _least_ratio(
+        self, start: np.ndarray, free: np.ndarray, variances: "_Variances"
+    ) -> np.ndarray:
+        """Return how far to go along the free directions for the least t, S changing on the way.
+
+        Of covariances that differ by a factor, t is a ratio of quadratic forms in h = (1, moves),
+        and least at the eigenvector of the least generalised eigenvalue.
+        """
+        precisions, width = variances.precisions, len(self.table.mean)
+        along = np.repeat((-free @ self.classes.psi)[None], len(start), axis=0)
+        sides = np.concatenate([self.off(start)[:, None], along], axis=1)
+        above = sides @ precisions @ np.swapaxes(sides, 1, 2)
+        own = np.einsum("nab,nab->n", precisions, variances.own) / width
+        each = np.einsum("nab,nmab->nm", precisions, variances.errors) / width
+        lever = self.classes.leverage
+        pulls = np.repeat((free @ lever)[None], len(start), axis=0)
+        pulls = np.concatenate([(start @ lever)[:, None], pulls], axis=1)
+        below = (pulls * each[:, None]) @ np.swapaxes(pulls, 1, 2)
+        below[:, 0, 0] += own
+        values, vectors = np.linalg.eigh(below)
+        values = np.maximum(values, np.maximum(1e-10 * values[:, -1:], _LEAST))
+        back = vectors / np.sqrt(values)[:, None]
+        ratios = np.swapaxes(back, 1, 2) @ above @ back
+        h = (back @ np.linalg.eigh(ratios)[1][:, :, :1])[:, :, 0]
+        first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), _LEAST)
+        return np.asarray(np.clip(h[:, 1:] / first, -_FARTHEST, _FARTHEST))
+
+
+@dataclass(frozen=True, eq=False)
+class _Variances:
+    """Covariances of g_U (n, d, d) and of the bags' means (n, M, d, d), and S^-1 (n, d, d)."""
+
+    own: np.ndarray
+    errors: np.ndarray
+    precisions: np.ndarray
+
+
+def _crossings(values: np.ndarray, above: np.ndarray) -> tuple[float, float]:
+    """Return the ends of where ``above`` is at most zero, linear between the values."""
+    inside = np.flatnonzero(above <= 0)
+    first, last = int(inside[0]), int(inside[-1])
+    low = values[0] if first == 0 else _zero(values, above, first - 1)
+    high = values[-1] if last == len(values) - 1 else _zero(values, above, last)
+    return float(low), float(high)
+
+
+def _zero(values: np.ndarray, above: np.ndarray, left: int) -> float:
+    """Return where the line between two neighbours is zero."""
+    rise = above[left + 1] - above[left]
+    return float(values[left] - above[left] * (values[left + 1] - values[left]) / rise)
