@@ -7,7 +7,7 @@ import pytest
 from builders import auxiliary_rows
 from suffice.errors import ParameterError, TableError
 from suffice.owner.parties.contribution import AuxiliaryRows
-from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.ensemble import Aggregation, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable, predicted
 from suffice.release.codec import manifest_of
 
@@ -184,11 +184,12 @@ def enrolled_in(table: pa.Table, names: list[str] | int, classes: int = 3) -> Pa
 
 def outcome(table: pa.Table, names: list[str] | int, method: str, **paid):
     """Return what `suffice release parties` computes."""
-    own, enrolled = enrolled_in(table, names), Enrolled.of(names)
-    count = own.parameter_tally if method == "average" else own.tally
-    ensemble = PrivateEnsemble(1.0, 1e-5, method, classes=(0, 1, 2), lam=0.1)
+    ensemble, reports = PrivateEnsemble(1.0, 1e-5, method, classes=(0, 1, 2), lam=0.1), []
+    columns = {"label": "label", "party": "who", "auxiliary": AUX, "enrolled": Enrolled.of(names)}
     paid = {"ledger": None, **paid}
-    return ensemble.aggregate(count(AUX, 0.1, enrolled), AUX, enrolled=enrolled, **paid)
+    release = ensemble.release(table, **columns, report=reports.append, **paid)
+    facts = {name: value for name, value in reports[0].facts.items() if name != "kind"}
+    return Aggregation(release, **facts)
 
 
 def public_part(release) -> dict:
@@ -233,7 +234,8 @@ def test_records_of_strangers_are_left_out_unread(method):
     assert [r.party for r in party_table.strangers] == ["w2", "w4", "w5", "unknown party"]
     assert "records name no party" in party_table.strangers[-1].reason
     out = outcome(pa.table(mixed), names, method)
-    assert (out.accepted, out.missing, out.rejected) == (3, ("later",), ())
+    assert (out.accepted, out.missing) == (3, ("later",))
+    assert out.rejected == party_table.strangers
 
 
 def test_more_parties_than_the_enrolled_number_are_an_error():

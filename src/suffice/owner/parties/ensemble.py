@@ -43,15 +43,14 @@ from suffice.owner.parties.gathering import (
     Enrolled,
     Gathered,
     Gathering,
-    ParameterTally,
     PartyRecords,
     PartySource,
     Rejection,
     RoundSource,
     Sent,
-    TableSum,
     TallySum,
     VoteTally,
+    record_batches,
 )
 from suffice.owner.parties.procedures import (
     NoisyClassSums,
@@ -806,15 +805,21 @@ class PrivateEnsemble(Mechanism[Round]):
         """Return how what parties sent is read, and how its sum begins."""
         rows, classes, parties = source.rows, self.declared_classes(), source.parties
         if isinstance(source, PartySource):
-            record_arguments = (rows, source.label or "", classes, source.party, parties)
-            records = PartyRecords(*record_arguments)
+            label, party = source.label or "", source.party
             return (
-                lambda: records.batches(source.data),
-                lambda statistic: TableSum(
-                    PartyRecords(*record_arguments), rows, statistic, self.lam, self.samples or 1
+                lambda: record_batches(source.data, rows, label, party),
+                lambda statistic: PartyRecords(
+                    rows,
+                    label,
+                    classes,
+                    party,
+                    parties,
+                    statistic=statistic,
+                    lam=self.lam,
+                    samples=self.samples or 1,
                 ),
             )
-        if isinstance(source.data, VoteTally | ParameterTally):
+        if isinstance(source.data, VoteTally):
             return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
         return (
             lambda: source.data,
@@ -870,7 +875,7 @@ class PrivateEnsemble(Mechanism[Round]):
 
     def aggregate(
         self,
-        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        contributions: Iterable[Sent] | VoteTally,
         auxiliary: AuxiliaryRows,
         *,
         enrolled: Enrolled | int | Sequence[str],
@@ -983,7 +988,7 @@ class PrivateEnsemble(Mechanism[Round]):
 
     def gathered(
         self,
-        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        contributions: Iterable[Sent] | VoteTally,
         auxiliary: AuxiliaryRows,
         enrolled: Enrolled,
     ) -> Gathered:

@@ -1,4 +1,4 @@
-"""Who takes part in a round of many parties: a public number, or public names."""
+"""Sum what many parties contribute: who is enrolled, what is accepted, whose records count."""
 
 import hashlib
 import math
@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -42,12 +42,12 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_declared
 
 __all__ = [
+    "STAYS",
     "STRANGER",
     "UNKNOWN",
     "Enrolled",
     "Gathered",
     "Gathering",
-    "ParameterTally",
     "PartyExact",
     "PartyRecords",
     "PartySource",
@@ -55,13 +55,13 @@ __all__ = [
     "Rejection",
     "RoundSource",
     "Sent",
-    "TableSum",
     "TallySum",
     "VoteTally",
     "cast_votes",
     "enrolled_parties",
     "largest_parameters",
     "predicted",
+    "record_batches",
 ]
 
 
@@ -168,6 +168,7 @@ _ACCEPTS = {
     "parameters": ("parameters",),
     "class-sums": ("class-sums",),
 }
+STAYS = "The contributions of parties are summed on the aggregator's machine."
 _SHOWN = 3  # of the reasons why headers do not fit
 
 
@@ -217,9 +218,10 @@ class PartyExact(ABC):
         """Take in a contribution, or records; a finished tally takes in nothing."""
         raise NotImplementedError
 
-    def merge(self, other: Any) -> None:
-        """Take in everything that ``other`` has seen; a finished tally takes in nothing."""
-        raise NotImplementedError
+    def merge(self, other: Any) -> NoReturn:
+        """Refuse: what parties sent is summed in one place, in one stream."""
+        del other
+        raise ParameterError(STAYS)
 
     @abstractmethod
     def check(self) -> None:
@@ -253,14 +255,14 @@ class Gathering(PartyExact):
         self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
         self._enrolled, self._lam = enrolled, lam
         self._sums = ClassSums(auxiliary, len(classes), samples)
-        self._shapes = _shapes(auxiliary, len(classes))
+        lines = (operator_columns(len(classes)), len(auxiliary.pipeline.outputs))
+        self._shapes = dict.fromkeys(STATISTICS, lines) | {"votes": (auxiliary.count, len(classes))}
         self._pipeline = auxiliary.pipeline.digest()
         self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
         self._lines: list[tuple[str, bytes]] = []
         self._sources: dict[str, str] = {}
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
-        self._limits: _Limits | None = None
         self._count = 0
 
     @property
@@ -290,27 +292,13 @@ class Gathering(PartyExact):
         self._register_party(part.party, source)
         reason = self._reason_by_header(part)
         self._fitting += reason is None
-        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)
+        reason = reason or self._reason_by_shape(part) or self._reason_by_numbers(part)
         if reason:
             self._rejected.append(Rejection(part.party, source, reason))
         else:
             self._add(part)
 
-    def merge(self, other: "Gathering") -> None:
-        """Take in everything that ``other`` has seen."""
-        for party, source in other._sources.items():
-            self._register_party(party, source)
-        self._total += other._total
-        self._lines += other._lines
-        self._rejected += other._rejected
-        self._fitting += other._fitting
-        self._count += other._count
-
     def check(self) -> None:
-        """Raise unless the contributions are those of this round."""
-        self.check_round()
-
-    def check_round(self) -> None:
         """Raise if no contribution's header is of this round: the release would be noise alone.
 
         Only headers decide, which are public. Where one fits and its array is at fault, noise is
@@ -378,11 +366,43 @@ class Gathering(PartyExact):
             return "it does not hold integers"
         return None if array.shape == shape else f"its array has shape {array.shape}, not {shape}"
 
-    @property
-    def _limit(self) -> "_Limits":
-        if self._limits is None:
-            self._limits = _Limits.of(self._auxiliary, len(self._classes), self._lam, self._sums)
-        return self._limits
+    @cached_property
+    def _operator_limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """The largest entry by column, the sum over classes, the whitening, the norm after it."""
+        codes = self._auxiliary.codes
+        shape = whitened_shape(codes)
+        whiten = np.eye(codes.shape[1]) if shape is None else shape.matrix / 2.0**shape.bits
+        norm = VOTE * len(codes) * reach(codes, shape) * (1 + 1e-6)
+        return VOTE * np.abs(codes).sum(axis=0), VOTE * codes.sum(axis=0), whiten, norm
+
+    def _reason_by_numbers(self, part: PartyContribution) -> str | None:
+        """Return why no votes, penalised minimiser or class sums give these numbers, or None.
+
+        Honest contributions keep every limit. The guarantee of parameters and class sums rests on
+        theirs; for votes the limits bound what a dishonest party can do to the sum. The operator's
+        norm is taken in whitened coordinates, in which votes do as much in every direction.
+        """
+        array = part.array.astype(np.float64)
+        if part.statistic == "votes":
+            valid = (array >= 0).all() and (array <= VOTE).all()
+            valid = valid and (array.sum(axis=1) == VOTE).all()
+            return None if valid else "its votes are not proportions that add up to one in each row"
+        if part.statistic == "parameters":
+            most = largest_parameters(self._auxiliary, len(self._classes), self._lam)
+            within = float(np.linalg.norm(array)) <= most
+            return (
+                None if within else "its parameters are larger than those of any trained classifier"
+            )
+        if part.statistic == "class-sums":
+            within = float(np.linalg.norm(array)) <= self._sums.most
+            return None if within else "its class sums are longer than all agreed on"
+        columns, total, whiten, norm = self._operator_limits
+        size = float(np.linalg.norm(array @ whiten.T))
+        if not size <= norm or (np.abs(array) > columns).any():
+            return "it is larger than any votes could make it"
+        if len(self._classes) > 2 and (array.sum(axis=0) != total).any():
+            return "its votes do not add up to one vote for each row"
+        return None
 
     def _grid(self, statistic: str) -> str:
         if statistic == "class-sums":
@@ -418,16 +438,6 @@ class Gathering(PartyExact):
         )
 
 
-def _shapes(auxiliary: AuxiliaryRows, classes: int) -> dict[str, tuple[int, int]]:
-    lines = (operator_columns(classes), len(auxiliary.pipeline.outputs))
-    return {
-        "operator": lines,
-        "votes": (auxiliary.count, classes),
-        "parameters": lines,
-        "class-sums": lines,
-    }
-
-
 def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> float:
     """Return the norm, in steps, up to which a party's parameters are accepted.
 
@@ -436,62 +446,6 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
     radius = parameter_radius(auxiliary, classes, lam)
     width = len(auxiliary.pipeline.outputs) * operator_columns(classes)
     return (radius / parameter_step(radius) + math.sqrt(width) / 2) * (1 + 1e-9)
-
-
-@dataclass(frozen=True, eq=False)
-class _Limits:
-    """How large a contribution can be that comes from votes, a penalised minimiser or class sums.
-
-    Honest contributions keep every limit. The guarantee of parameters and class sums rests on
-    theirs; for votes the limits bound what a dishonest party can do to the sum. The operator's
-    norm is taken in whitened coordinates, in which no direction lets votes do more than another.
-    """
-
-    columns: np.ndarray
-    total: np.ndarray
-    whiten: np.ndarray
-    norm: float
-    radius: float
-    sums: float
-    classes: int
-
-    @classmethod
-    def of(cls, auxiliary: AuxiliaryRows, classes: int, lam: float, sums: ClassSums) -> "_Limits":
-        """Return the limits for these public rows."""
-        codes = auxiliary.codes
-        shape = whitened_shape(codes)
-        whiten = np.eye(codes.shape[1]) if shape is None else shape.matrix / 2.0**shape.bits
-        return cls(
-            columns=VOTE * np.abs(codes).sum(axis=0),
-            total=VOTE * codes.sum(axis=0),
-            whiten=whiten,
-            norm=VOTE * len(codes) * reach(codes, shape) * (1 + 1e-6),
-            radius=largest_parameters(auxiliary, classes, lam),
-            sums=sums.most,
-            classes=classes,
-        )
-
-    def trouble(self, part: PartyContribution) -> str | None:
-        """Return what is wrong with the numbers of a contribution, or None."""
-        array = part.array.astype(np.float64)
-        if part.statistic == "votes":
-            valid = (array >= 0).all() and (array <= VOTE).all()
-            valid = valid and (array.sum(axis=1) == VOTE).all()
-            return None if valid else "its votes are not proportions that add up to one in each row"
-        if part.statistic == "parameters":
-            within = float(np.linalg.norm(array)) <= self.radius
-            return (
-                None if within else "its parameters are larger than those of any trained classifier"
-            )
-        if part.statistic == "class-sums":
-            within = float(np.linalg.norm(array)) <= self.sums
-            return None if within else "its class sums are longer than all agreed on"
-        size = float(np.linalg.norm(array @ self.whiten.T))
-        if not size <= self.norm or (np.abs(array) > self.columns).any():
-            return "it is larger than any votes could make it"
-        if self.classes > 2 and (array.sum(axis=0) != self.total).any():
-            return "its votes do not add up to one vote for each row"
-        return None
 
 
 @dataclass(eq=False)
@@ -585,46 +539,12 @@ class VoteTally:
 
 
 @dataclass(frozen=True, eq=False)
-class ParameterTally:
-    """Protects nothing: holds the parameters of many parties whose data one owner holds.
-
-    Which of the enrolled parties are among them shows who has records, and is private.
-
-    Parameters
-    ----------
-    auxiliary : AuxiliaryRows
-        The rows that all agreed on.
-    classes : tuple
-        The declared classes.
-    enrolled : Enrolled
-        The enrolled parties.
-    lam : float
-        Weight of the penalty.
-    parts : sequence of PartyContribution
-        One contribution for each party with records.
-    """
-
-    auxiliary: AuxiliaryRows
-    classes: Classes
-    enrolled: Enrolled
-    lam: float
-    parts: Sequence[PartyContribution]
-
-    def gathered(self, statistic: str) -> Gathered:
-        """Return the sum over all parties, as if each had sent its own contribution."""
-        if statistic != "parameters":
-            raise ParameterError(f"A tally of parameters has no {statistic}. Use --method average.")
-        public = (self.auxiliary, self.classes, self.enrolled, self.lam)
-        return Gathering(statistic, *public).take(self.parts).result()
-
-
-@dataclass(frozen=True, eq=False)
 class TallySum(PartyExact):
     """A finished tally of many parties, as the sum of a round.
 
     Parameters
     ----------
-    tally : VoteTally or ParameterTally
+    tally : VoteTally
         The tally.
     auxiliary : AuxiliaryRows
         The rows of this round.
@@ -636,7 +556,7 @@ class TallySum(PartyExact):
         What is summed.
     """
 
-    tally: VoteTally | ParameterTally
+    tally: VoteTally
     auxiliary: AuxiliaryRows
     classes: Classes
     enrolled: Enrolled
@@ -714,8 +634,7 @@ class PartyTable:
         they all count as zero. Where they are enrolled by name, records of others are left out.
         """
         records = PartyRecords(auxiliary, label, classes, party, enrolled)
-        fold(records.batches(data), records, progress)
-        return records.table()
+        return fold(record_batches(data, auxiliary, label, party), records, progress).table()
 
     def parameters(self, lam: float) -> np.ndarray:
         """Return every party's own classifier, (parties, d, K), at the same penalty."""
@@ -729,17 +648,11 @@ class PartyTable:
         """Return the votes of the enrolled parties' classifiers on the auxiliary rows."""
         tally, models = VoteTally(auxiliary, self.classes, enrolled), self.parameters(lam)
         present = self.present()
-        for block in _blocks(len(models), auxiliary.count * len(self.classes)):
+        step = max(1, _CELLS // (auxiliary.count * len(self.classes)))
+        for block in (slice(first, first + step) for first in range(0, len(models), step)):
             votes = predicted(auxiliary.rows, models[block], present[block])
             tally.add(self.names[block], votes)
         return tally
-
-    def parameter_tally(
-        self, auxiliary: AuxiliaryRows, lam: float, enrolled: Enrolled
-    ) -> ParameterTally:
-        """Return the parameters of the enrolled parties' classifiers."""
-        parts = tuple(self.averaged(auxiliary, lam))
-        return ParameterTally(auxiliary, self.classes, enrolled, lam, parts)
 
     def gathered(
         self,
@@ -750,14 +663,15 @@ class PartyTable:
         samples: int = 1,
     ) -> Gathered:
         """Return the sum over the enrolled parties: of votes, parameters or class sums."""
-        if statistic == "class-sums":
-            gathering = Gathering(
-                statistic, auxiliary, self.classes, enrolled, lam, samples=samples
-            )
-            total = gathering.take(self.summed(auxiliary, samples)).result()
+        if statistic in ("operator", "votes"):
+            total = self.tally(auxiliary, lam, enrolled).gathered(statistic)
         else:
-            count = self.parameter_tally if statistic == "parameters" else self.tally
-            total = count(auxiliary, lam, enrolled).gathered(statistic)
+            of_parties = self.summed(auxiliary, samples)
+            if statistic == "parameters":
+                of_parties = self.averaged(auxiliary, lam)
+            public = (auxiliary, self.classes, enrolled, lam)
+            gathering = Gathering(statistic, *public, samples=samples)
+            total = gathering.take(of_parties).result()
         return replace(total, rejected=(*self.strangers, *total.rejected))
 
     def summed(self, auxiliary: AuxiliaryRows, samples: int) -> Iterator[PartyContribution]:
@@ -779,12 +693,12 @@ class PartyTable:
         self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float, samples: int = 1
     ) -> PartyContribution:
         """Return the contribution of the one party that all records belong to."""
+        own = replace(self, names=(name,))
         if statistic == "class-sums":
-            sums = ClassSums(auxiliary, len(self.classes), samples)
-            return PartyContribution.of_mapped(name, self.rows, self.codes, sums, self.classes)
-        models = self.parameters(lam)
+            return next(own.summed(auxiliary, samples))
         if statistic == "parameters":
-            return self._parameter_contribution(name, models[0], auxiliary, lam)
+            return next(own.averaged(auxiliary, lam))
+        models = self.parameters(lam)
         votes = predicted(auxiliary.rows, models, self.present())[0]
         weights = from_codes(votes, len(self.classes))
         return PartyContribution.of_weights(name, weights, auxiliary, self.classes, statistic)
@@ -792,19 +706,29 @@ class PartyTable:
     def averaged(self, auxiliary: AuxiliaryRows, lam: float) -> Iterator[PartyContribution]:
         """Yield every party's parameters."""
         for name, model in zip(self.names, self.parameters(lam), strict=True):
-            yield self._parameter_contribution(name, model, auxiliary, lam)
-
-    def _parameter_contribution(
-        self, name: str, model: np.ndarray, auxiliary: AuxiliaryRows, lam: float
-    ) -> PartyContribution:
-        classes = self.classes
-        return PartyContribution.of_parameters(name, model, auxiliary, classes=classes, lam=lam)
+            yield PartyContribution.of_parameters(
+                name, model, auxiliary, classes=self.classes, lam=lam
+            )
 
 
-class PartyRecords:
-    """Takes in private records of several parties; an accumulator, whose parts follow each other.
+def record_batches(
+    data: Any, auxiliary: AuxiliaryRows, label: str, party: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of a table that are needed, typed as the public pipeline has them."""
+    columns = auxiliary.pipeline.columns
+    coded = [column.name for column in columns if column.categories is not None]
+    features = [column.name for column in columns]
+    numbers = [name for name in features if name not in coded]
+    table = open_declared(data, text=[label, party, *coded], numbers=numbers)
+    resolve_roles(table.schema, label=label, features=features, party=party)
+    return table.batches([*features, label, *([] if party is None else [party])])
 
-    Without a column ``party`` all records are one party's.
+
+class PartyRecords(PartyExact):
+    """Takes in private records of several parties, and sums what each would contribute.
+
+    Without a column ``party`` all records are one party's. Records of parties that are not
+    enrolled are left out unread. Classifiers are trained once all records are read.
     """
 
     def __init__(
@@ -814,114 +738,38 @@ class PartyRecords:
         classes: Classes,
         party: str | None,
         enrolled: Enrolled | None,
+        *,
+        statistic: str = "operator",
+        lam: float = 1e-4,
+        samples: int = 1,
     ) -> None:
         self._auxiliary, self._label, self._classes = auxiliary, label, classes
         self._party, self._may_be_empty = party, enrolled is not None
-        self._features = tuple(column.name for column in auxiliary.pipeline.columns)
-        self.enrolled = enrolled or Enrolled(1)
-        self._door = _Door(self.enrolled)
+        self._enrolled = enrolled or Enrolled(1)
+        self._statistic, self._lam, self._samples = statistic, lam, samples
         self._batches: list[pa.RecordBatch] = []
         self._codes: list[np.ndarray] = []
-        self.count = 0
-
-    def batches(self, data: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of a table that are needed, typed as the public pipeline has them."""
-        columns, party = self._auxiliary.pipeline.columns, self._party
-        coded = [column.name for column in columns if column.categories is not None]
-        numbers = [name for name in self._features if name not in coded]
-        table = open_declared(data, text=[self._label, party, *coded], numbers=numbers)
-        resolve_roles(table.schema, label=self._label, features=self._features, party=party)
-        return table.batches([*self._features, self._label, *([] if party is None else [party])])
-
-    def update(self, batch: pa.RecordBatch) -> None:
-        """Take in records; those of parties that are not enrolled are left out unread."""
-        own = batch if self._party is None else self._door.admitted(batch, self._party)
-        if own.num_rows:
-            self._batches.append(own.select(self._features))
-            self._codes.append(label_codes(own.column(self._label), self._classes))
-        self.count += batch.num_rows
-
-    def merge(self, other: "PartyRecords") -> None:
-        """Take in everything that ``other`` has seen: the records that follow."""
-        self._door.merge(other._door)
-        self._batches += other._batches
-        self._codes += other._codes
-        self.count += other.count
-
-    def result(self) -> PartyTable:
-        """Return the records of every party: private."""
-        return self.table()
-
-    def table(self) -> PartyTable:
-        """Return the records of every party, mapped by the public pipeline."""
-        if not self._batches and not self._may_be_empty:
-            raise TableError("The table has no rows. Use a table with at least one row.")
-        names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
-        if self._party is not None:
-            owners, index = np.unique(self._door.owners, return_inverse=True)
-            names = owners.tolist()
-        rows = _map_records(self._auxiliary.pipeline, self._batches, index)
-        labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
-        strangers = self._door.strangers()
-        return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
-
-
-class TableSum(PartyExact):
-    """The sum over the parties of one table: records are read, and classifiers trained at last."""
-
-    def __init__(
-        self,
-        records: PartyRecords,
-        auxiliary: AuxiliaryRows,
-        statistic: str,
-        lam: float,
-        samples: int = 1,
-    ) -> None:
-        self._records, self._auxiliary = records, auxiliary
-        self._statistic, self._lam, self._samples = statistic, lam, samples
+        self._owners: list[np.ndarray] = []  # of admitted records, in their order
+        self._outside: set[str] = set()
+        self._nobody = self._count = 0
         self._gathered: Gathered | None = None
 
     @property
     def count(self) -> int:
         """The number of records."""
-        return self._records.count
+        return self._count
 
-    def update(self, batch: Any) -> None:
-        """Take in records."""
-        self._records.update(batch)
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in records; those of parties that are not enrolled are left out unread."""
+        own = batch if self._party is None else self._admitted(batch, self._party)
+        if own.num_rows:
+            features = [column.name for column in self._auxiliary.pipeline.columns]
+            self._batches.append(own.select(features))
+            self._codes.append(label_codes(own.column(self._label), self._classes))
+        self._count += batch.num_rows
 
-    def merge(self, other: "TableSum") -> None:
-        """Take in everything that ``other`` has seen: the records that follow."""
-        self._records.merge(other._records)  # one of us
-
-    def check(self) -> None:
-        """Nothing: whether an enrolled party has records is private."""
-
-    def result(self) -> Gathered:
-        """Return the sum: trained once."""
-        if self._gathered is None:
-            table: PartyTable = self._records.table()
-            self._gathered = table.gathered(
-                self._auxiliary,
-                self._statistic,
-                self._lam,
-                self._records.enrolled,
-                self._samples,
-            )
-        return self._gathered
-
-
-class _Door:
-    """Admits the records of enrolled parties, and remembers whose they are and who was left out."""
-
-    def __init__(self, enrolled: Enrolled) -> None:
-        self._enrolled = enrolled
-        self._owners: list[np.ndarray] = []
-        self._outside: set[str] = set()
-        self._nobody = 0
-
-    def admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
-        """Return the records of enrolled parties.
+    def _admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
+        """Return the records of enrolled parties, and remember who was left out.
 
         A record without a party is an error if only the number of parties is known.
         """
@@ -932,32 +780,40 @@ class _Door:
                 " records."
             )
         owners = [None if value is None else str(value) for value in column.to_pylist()]
-        admitted_names = {
-            name for name in set(owners) if name is not None and self._enrolled.admits(name)
-        }
-        self._outside |= {name for name in owners if name is not None} - admitted_names
+        named = {name for name in owners if name is not None}
+        admitted = {name for name in named if self._enrolled.admits(name)}
+        self._outside |= named - admitted
         self._nobody += column.null_count
-        own = np.array([name in admitted_names for name in owners], dtype=bool)
+        own = np.array([name in admitted for name in owners], dtype=bool)
         self._owners.append(np.array(owners, dtype=object)[own].astype(str))
         return batch if own.all() else batch.filter(pa.array(own))
 
-    def merge(self, other: "_Door") -> None:
-        """Take in everything that ``other`` has seen."""
-        self._owners += other._owners
-        self._outside |= other._outside
-        self._nobody += other._nobody
+    def check(self) -> None:
+        """Nothing: whether an enrolled party has records is private."""
 
-    @property
-    def owners(self) -> np.ndarray:
-        """Whose every admitted record is, in their order."""
-        return np.concatenate([np.zeros(0, dtype="<U1"), *self._owners])
-
-    def strangers(self) -> tuple[Rejection, ...]:
-        """Return who stayed out."""
-        rejections = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
+    def table(self) -> PartyTable:
+        """Return the records of every party, mapped by the public pipeline."""
+        if not self._batches and not self._may_be_empty:
+            raise TableError("The table has no rows. Use a table with at least one row.")
+        names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
+        if self._party is not None:
+            owners = np.concatenate([np.zeros(0, dtype="<U1"), *self._owners])
+            parties, index = np.unique(owners, return_inverse=True)
+            names = parties.tolist()
+        rows = _map_records(self._auxiliary.pipeline, self._batches, index)
+        labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
+        strangers = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
         if self._nobody:
-            rejections.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
-        return tuple(rejections)
+            strangers.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
+        return PartyTable(rows, labels, index, tuple(names), self._classes, tuple(strangers))
+
+    def result(self) -> Gathered:
+        """Return the sum: private. Classifiers are trained once."""
+        if self._gathered is None:
+            self._gathered = self.table().gathered(
+                self._auxiliary, self._statistic, self._lam, self._enrolled, self._samples
+            )
+        return self._gathered
 
 
 def cast_votes(
@@ -1040,24 +896,16 @@ def _map_records(
     """
     if not batches:
         return np.empty((0, len(pipeline.outputs)))
+    vectors = partial(pipeline.transform, unknown=Counter())
     if pipeline.map is None:
-        return np.ascontiguousarray(np.vstack([_transform(pipeline, b) for b in batches]))
+        return np.ascontiguousarray(np.vstack([vectors(batch) for batch in batches]))
     records = pa.Table.from_batches(batches).combine_chunks()
     mapped = np.empty((len(index), len(pipeline.outputs)))
     order = np.argsort(index, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(index[order])) + 1):
         (batch,) = records.take(pa.array(own)).combine_chunks().to_batches()
-        mapped[own] = _transform(pipeline, batch)
+        mapped[own] = vectors(batch)
     return mapped
-
-
-def _transform(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
-    return pipeline.transform(batch, unknown=Counter())
-
-
-def _blocks(parties: int, cells: int) -> Iterator[slice]:
-    size = max(1, _CELLS // cells)
-    return (slice(first, first + size) for first in range(0, parties, size))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from suffice.owner.parties.contribution import (
     party_noise,
     whitened_shape,
 )
-from suffice.owner.parties.gathering import STRANGER, Enrolled, Gathered, PartyExact
+from suffice.owner.parties.gathering import STAYS, STRANGER, Enrolled, Gathered, PartyExact
 from suffice.owner.scaling import warn_of_same_rows
 from suffice.owner.source import OwnerReport
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
@@ -54,8 +54,6 @@ _NOT_FITTED = Assumption(
     "pipeline, classes and enrolled parties were not chosen by looking at these rows",
     "declared by the aggregator",
 )
-
-_STAYS = "The contributions of parties are summed on the aggregator's machine."
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +103,7 @@ class Round(Public):
 
     def parts(self) -> Sequence[Stream]:
         """Return what parties sent, or the records of their table."""
-        return [Stream(self.sent, _STAYS)]
+        return [Stream(self.sent, STAYS)]
 
     @property
     def columns(self) -> int:
