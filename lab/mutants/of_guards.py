@@ -156,8 +156,8 @@ MUTANTS = (
     Mutant(
         "token-list-shows-hashes",
         "owner/ledger/tokens.py",
-        '            "id": self.id,\n',
-        '            "id": self.id,\n            "hash": self.hash,\n',
+        "            id=self.id,\n",
+        "            id=self.hash,\n",
         (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
         "Officers read the hashes of tokens.",
     ),
@@ -182,8 +182,8 @@ MUTANTS = (
     Mutant(
         "unknown-field-of-a-part",
         "release/codec.py",
-        '    if set(item) != {"rows", "guarantees"} or set(rows)',
-        "    if set(rows)",
+        '    if set(item) != {"rows", "guarantees"}:',
+        '    if not set(item) >= {"rows", "guarantees"}:',
         (f"{_CODEC}::test_a_manifest_that_makes_no_sense_is_corrupt[parts/0/more-5]",),
         "A limit on a guarantee that this version does not know is passed over in silence.",
     ),

@@ -33,8 +33,8 @@ MUTANTS = (
     Mutant(
         "log-of-an-export-not-checked",
         "protocol/export.py",
-        "checked = list(checked_chain(entries))",
-        "checked = list(entries)",
+        "checked = list(checked_chain(content.log))",
+        "checked = list(content.log)",
         ("transport/test_export.py::test_a_log_that_was_changed_is_not_one_chain",),
         "An owner exports a log whose entries were changed.",
     ),

@@ -8,7 +8,8 @@ import pytest
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.privacy.guarantee import Budget
-from suffice.protocol.export import sign_export
+from suffice.protocol.export import ExportContent, sign_export
+from suffice.strict_json import read
 
 BUDGET = {"unit": "label", "epsilon": 1.0, "delta": 1e-5, "spent": 0.1, "left": 0.9, "charges": 1}
 
@@ -40,7 +41,7 @@ def write_export(name: str, scope: tuple[str, ...] = ()) -> None:
         "log": [{**vars(e), "digest": "" if scope else e.digest} for e in log],
         "tokens": [],
     }
-    sign_export(content, "clinic.key").save(name)
+    sign_export(read(ExportContent, content), "clinic.key").save(name)
 
 
 @pytest.mark.usefixtures("desk")

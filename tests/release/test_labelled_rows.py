@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.release.release import LabelledRows, RowSet
 
@@ -14,7 +15,7 @@ HASH = "sha256:" + "0" * 64
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
 def test_rows_come_back_as_they_were(mask):
     rows = LabelledRows.of(np.array(mask))
-    again = LabelledRows.from_json(rows.to_json())
+    again = strict_json.read(LabelledRows, strict_json.plain(rows))
     assert again == rows
     assert again.mask.tolist() == mask
     assert again.count == sum(mask)
@@ -40,12 +41,12 @@ def test_rows_come_back_as_they_were(mask):
 )
 def test_what_is_no_list_of_rows_is_refused(data):
     with pytest.raises((CorruptFileError, ParameterError)):
-        LabelledRows.from_json(data)
+        strict_json.read(LabelledRows, data)
 
 
 def test_the_number_of_rows_is_that_of_the_rows_with_labels():
     some = LabelledRows.of(np.array([True, False, True]))
-    assert RowSet(2, HASH, None, some).to_json()["labelled"] == some.to_json()
+    assert strict_json.plain(RowSet(2, HASH, None, some))["labelled"] == strict_json.plain(some)
     with pytest.raises(ParameterError, match="number of rows with a label"):
         RowSet(3, HASH, None, some)
-    assert "labelled" not in RowSet(3, HASH).to_json()
+    assert strict_json.plain(RowSet(3, HASH))["labelled"] is None

@@ -16,9 +16,9 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.verification import LostEntriesError
 from suffice.privacy.guarantee import Budget
-from suffice.protocol.export import Export, sign_export
+from suffice.protocol.export import Export, ExportContent, sign_export
 from suffice.release.signing import generate_keys
-from suffice.strict_json import canonical
+from suffice.strict_json import canonical, read
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,10 @@ def content_of(ledger: Ledger, scope: tuple[str, ...] = ()) -> dict:
     }
 
 
+def signed(content: dict, key) -> Export:
+    return sign_export(read(ExportContent, content), key)
+
+
 @pytest.fixture(scope="module")
 def ledger(folder):
     return ledger_with(folder / "ledger", 6)
@@ -60,7 +64,7 @@ def ledger(folder):
 
 @pytest.fixture(scope="module")
 def export(folder, ledger):
-    return sign_export(content_of(ledger), folder / "clinic.key")
+    return signed(content_of(ledger), folder / "clinic.key")
 
 
 def test_what_was_signed_is_read_again(folder, export):
@@ -94,7 +98,7 @@ def test_no_byte_can_be_changed(export):
         ({"version": 2}, UnsupportedFileError),
         ({"version": True}, UnsupportedFileError),
         ({"suffice": "survey"}, CorruptFileError),
-        ({"more": 1}, UnsupportedFileError),
+        ({"more": 1}, SignatureError),
         ({"key": "00"}, CorruptFileError),
         ({"signature": "0" * 128}, SignatureError),
     ],
@@ -113,6 +117,7 @@ def test_a_head_of_another_kind_is_noticed(export, change, error):
         {"ledger": "0" * 32},
         {"log": []},
         {"scope": "d"},
+        {"more": 1},
         {"organisation": None},
         {"datasets": [{"name": "d"}]},
         {"tokens": [{"id": "a", "hash": "b"}]},
@@ -120,18 +125,18 @@ def test_a_head_of_another_kind_is_noticed(export, change, error):
 )
 def test_even_the_owner_signs_only_what_fits(folder, ledger, change):
     with pytest.raises(CorruptFileError):
-        sign_export({**content_of(ledger), **change}, folder / "clinic.key")
+        signed({**content_of(ledger), **change}, folder / "clinic.key")
 
 
 def test_a_log_that_was_changed_is_not_one_chain(folder, ledger):
     content = content_of(ledger)
     content["log"][3] = {**content["log"][3], "text": '{"dataset":"d","reason":"yes"}'}
     with pytest.raises(CorruptFileError, match="one unbroken chain"):
-        sign_export(content, folder / "clinic.key")
+        signed(content, folder / "clinic.key")
     swapped = content_of(ledger)
     swapped["log"][2:4] = swapped["log"][3:1:-1]
     with pytest.raises(CorruptFileError):
-        sign_export(swapped, folder / "clinic.key")
+        signed(swapped, folder / "clinic.key")
 
 
 def test_an_export_continues_older_checkpoints_and_no_others(folder, tmp_path):
@@ -140,16 +145,16 @@ def test_an_export_continues_older_checkpoints_and_no_others(folder, tmp_path):
     copy = (tmp_path / "ledger").read_bytes()
     ledger.record_answer("d", Kind.REFUSAL, {"reason": "later"})
     newer = ledger.checkpoint(folder / "clinic.key")
-    export = sign_export(content_of(ledger), folder / "clinic.key")
+    export = signed(content_of(ledger), folder / "clinic.key")
     export.check_continues(older)
     export.check_continues(newer)
     (tmp_path / "ledger").write_bytes(copy)
-    restored = sign_export(content_of(Ledger(tmp_path / "ledger")), folder / "clinic.key")
+    restored = signed(content_of(Ledger(tmp_path / "ledger")), folder / "clinic.key")
     restored.check_continues(older)
     with pytest.raises(LostEntriesError, match="put back from a copy"):
         restored.check_continues(newer)
     Ledger(tmp_path / "ledger").record_answer("d", Kind.REFUSAL, {"reason": "another"})
-    rewritten = sign_export(content_of(Ledger(tmp_path / "ledger")), folder / "clinic.key")
+    rewritten = signed(content_of(Ledger(tmp_path / "ledger")), folder / "clinic.key")
     with pytest.raises(LostEntriesError, match="entry 5 is another"):
         rewritten.check_continues(newer)
     foreign = ledger_with(tmp_path / "another", 3).checkpoint(folder / "clinic.key")
@@ -158,7 +163,7 @@ def test_an_export_continues_older_checkpoints_and_no_others(folder, tmp_path):
 
 
 def test_an_export_of_some_data_sets_says_what_it_cannot_show(folder, ledger):
-    export = sign_export(content_of(ledger, ("d",)), folder / "clinic.key")
+    export = signed(content_of(ledger, ("d",)), folder / "clinic.key")
     assert not Export.load(export.encode()).is_complete
     checkpoint = ledger.checkpoint(folder / "clinic.key")
     export.check_continues(checkpoint)
@@ -167,4 +172,4 @@ def test_an_export_of_some_data_sets_says_what_it_cannot_show(folder, ledger):
         export.check_continues(shorter)
     longer = {**content_of(ledger, ("d",)), "entries": 7, "head": "1" * 64}
     with pytest.raises(ParameterError, match="no hashes to compare"):
-        sign_export(longer, folder / "clinic.key").check_continues(checkpoint)
+        signed(longer, folder / "clinic.key").check_continues(checkpoint)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from suffice import strict_json
 from suffice.cli.building import Inputs, JsonOutput, Overwriting, make_command, refuse_unused
 from suffice.cli.help import HelpfulCommand
 from suffice.cli.output import on_terminal, say, show_json, show_table, steps
@@ -62,7 +63,7 @@ def checkpoint_lines(checkpoint: Any) -> list[Pair]:
 
 def export_lines(export: Any) -> Iterator[Pair]:
     """Yield what an export says, in short; --json has everything."""
-    content = export.content
+    content = strict_json.plain(export.content)
     yield "holds", "a signed export of a service: requests, grants, charges, tokens and log"
     yield "organisation", phrase(content["organisation"])
     yield "made at", f"{name(content['time'])} (UTC)"
@@ -112,7 +113,7 @@ def verify_export(path: Path, key: Path | None, checkpoint: Path | None) -> None
     else:
         say(f"{path}: unaltered, and signed with key {export.key_id}. Is it the one you know?")
     if export.is_complete:
-        say(f"Its log is whole: {export.content['entries']:,} entries in one unbroken chain.")
+        say(f"Its log is whole: {export.content.entries:,} entries in one unbroken chain.")
     if checkpoint is not None:
         older = Checkpoint.load(checkpoint, key)
         export.check_continues(older)

@@ -22,6 +22,7 @@ from suffice.cli.output import say, show_json, show_pairs, show_table
 from suffice.cli.protocol import describe_message
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
+from suffice.strict_json import plain
 
 __all__ = ["register"]
 
@@ -304,7 +305,7 @@ def _export(source: Path | bytes) -> _File:
     export = Export.load(source)
     signer = export.signature.key.hex()
     return _pairs(
-        lambda: list(export_lines(export)), lambda: {**export.content, "signed_by": signer}
+        lambda: list(export_lines(export)), lambda: {**plain(export.content), "signed_by": signer}
     )
 
 

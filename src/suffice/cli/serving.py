@@ -8,6 +8,7 @@ import typer
 from suffice.cli.help import HelpfulCommand, group_with
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import ParameterError
+from suffice.strict_json import plain
 
 if TYPE_CHECKING:
     from suffice.service.records import Desk
@@ -149,7 +150,7 @@ def list_tokens(
     """List all tokens. Their secrets are not stored, so nobody can list those."""
     tokens = _desk(folder).tokens()
     if json:
-        show_json([token.to_json() for token in tokens])
+        show_json([plain(token.record()) for token in tokens])
         return
     heads = ("id", "role", "data sets", "holder", "expires", "state")
     rows = [

@@ -29,7 +29,7 @@ from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
 from suffice.release.codec import load
 from suffice.release.release import Covariance, Part, Release, RowSet
-from suffice.strict_json import canonical
+from suffice.strict_json import canonical, plain
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import Classes, canonical_class
 from suffice.tables.maps import evenly_spaced
@@ -630,7 +630,7 @@ class LabelProcedure(Procedure[L], Generic[L]):
         labelled = self.public.source.labelled
         some = {}
         if labelled is not None:
-            some["labelled"] = hashlib.sha256(canonical(labelled.to_json())).hexdigest()
+            some["labelled"] = hashlib.sha256(canonical(plain(labelled))).hexdigest()
         return {
             "kind": self.kind,
             **self.request,

@@ -6,14 +6,14 @@ sees the owner's table, so no answer can tell anything about a label.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, ParameterError
+from suffice.errors import ParameterError
 from suffice.plain_text import listed
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
@@ -152,7 +152,7 @@ class Policy:
     least_rows: int = 1
     maps: bool = False
     most_coordinates: int = 2000
-    classes: tuple[Any, ...] | None = None
+    classes: tuple[str | int | bool, ...] | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
@@ -185,36 +185,7 @@ class Policy:
             If a field is unknown (misspelt, it would otherwise loosen the policy in silence), or
             is not what it must be.
         """
-        if not isinstance(data, dict):
-            raise ParameterError("A policy must be a JSON object.")
-        field_names = [field.name for field in fields(cls)]
-        unknown = sorted(set(data) - set(field_names))
-        if unknown:
-            raise ParameterError(
-                f"A policy has no field {unknown[0]!r}. Its fields are {', '.join(field_names)}."
-            )
-        if "largest_epsilon" not in data:
-            raise ParameterError("A policy needs the field largest_epsilon, for example 1.")
-        return cls(**{name: _value(name, value) for name, value in data.items()})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the policy as plain JSON values."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
-
-
-def _value(name: str, value: Any) -> Any:
-    """Return one field of a policy file as the type that the policy holds."""
-    try:
-        if name in {"largest_epsilon", "largest_delta"}:
-            return strict_json.number(value)
-    except CorruptFileError:
-        raise ParameterError(f"The policy's {name} must be a number.") from None
-    if name in {"features", "classes"} and value is None:
-        return None
-    if name in {"mechanisms", "kinds", "features", "classes"}:
-        return tuple(value) if isinstance(value, list) else value
-    return value
+        return strict_json.read(cls, data, "policy", defaults=True, error=ParameterError)
 
 
 def _check_names(field: str, names: Any, allowed: Sequence[str]) -> None:
@@ -345,7 +316,7 @@ def _differences(proposed: Terms, nearest: Terms, policy: Policy) -> list[str]:
     return reasons
 
 
-def _some(names: Sequence[str], most: int = 4) -> str:
+def _some(names: Sequence[object], most: int = 4) -> str:
     """Return a few names, short and in ASCII, as an answer can hold them."""
     text = ", ".join(ascii(name)[:60] for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "")

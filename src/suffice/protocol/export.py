@@ -10,10 +10,9 @@ it with an older checkpoint, on a computer that the owner does not control. An e
 sets has their entries alone, without hashes.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from suffice import strict_json
 from suffice.errors import (
@@ -24,93 +23,141 @@ from suffice.errors import (
     UnsupportedFileError,
 )
 from suffice.owner.ledger.log import Checkpoint, LogEntry, checked_chain
+from suffice.owner.ledger.tokens import TokenRecord
 from suffice.owner.ledger.verification import check_continues
+from suffice.owner.policy import Policy, Terms
 from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import Signature
 from suffice.release.signing import check_signature, check_signer, fingerprint, sign_message
 
-__all__ = ["MOST_BYTES", "Export", "sign_export"]
+__all__ = [
+    "MOST_BYTES",
+    "BudgetRecord",
+    "ChargeRecord",
+    "CostRecord",
+    "DatasetRecord",
+    "Export",
+    "ExportContent",
+    "GuaranteeRecord",
+    "ProposalRecord",
+    "ServedRecord",
+    "sign_export",
+]
 
 
 MOST_BYTES = 2**26
 _KIND, _VERSION = "export", 1
-_KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
-
-# What each field holds: a type, a list of one shape, an object of exactly these fields, or one of
-# several shapes in brackets. `float` is any number, `object` any value.
-_TERMS = {"epsilon": float, "delta": float, "mechanism": str}
-_GUARANTEE = {
-    "unit": str,
-    "epsilon": (None, float),
-    "delta": float,
-    "sentences": [str],
-    "public": [str],
-    "assumes": [str],
-}
-_PROPOSAL = {
-    "proposal": str,
-    "received": str,
-    "senders": [str],
-    "purpose": str,
-    "kind": str,
-    "terms": _TERMS,
-    "rows": int,
-    "features": [str],
-    "classes": [object],
-    "state": str,
-    "reasons": [str],
-    "offer": (None, _TERMS),
-    "release": (None, str),
-    "guarantees": [_GUARANTEE],
-}
-_CHARGE = {
-    "number": int,
-    "time": str,
-    "request": str,
-    "state": str,
-    "cost": [{"unit": str, "epsilon": (None, float)}],
-    "delta": float,
-}
-_BUDGET = {
-    "unit": str,
-    "epsilon": float,
-    "delta": float,
-    "spent": (None, float),
-    "left": float,
-    "charges": int,
-}
-_SERVED = {"label": str, "grants": str, "policy": object, "largest_epsilon": float}
-_DATASET = {
-    "name": str,
-    "served": (None, _SERVED),
-    "budgets": [_BUDGET],
-    "proposals": [_PROPOSAL],
-    "charges": [_CHARGE],
-}
-_TOKEN = {
-    "id": str,
-    "role": str,
-    "scope": [str],
-    "holder": str,
-    "made": str,
-    "expires": str,
-    "revoked": (None, str),
-    "used": (None, str),
-}
-_CONTENT = {
-    "organisation": str,
-    "time": str,
-    "ledger": str,
-    "entries": int,
-    "head": str,
-    "frozen": str,
-    "anchor": str,
-    "scope": [str],
-    "datasets": [_DATASET],
-    "log": [{"number": int, "time": str, "kind": str, "text": str, "digest": str}],
-    "tokens": [_TOKEN],
-}
 _HEAD = {"suffice", "version", "key", "signature"}
+
+
+@dataclass(frozen=True)
+class GuaranteeRecord:
+    """What a release states about one unit, in numbers and in words."""
+
+    unit: str
+    epsilon: float | None
+    delta: float
+    sentences: tuple[str, ...]
+    public: tuple[str, ...]
+    assumes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProposalRecord:
+    """A proposal, and what became of it."""
+
+    proposal: str
+    received: str
+    senders: tuple[str, ...]
+    purpose: str
+    kind: str
+    terms: Terms
+    rows: int
+    features: tuple[str, ...]
+    classes: tuple[Any, ...]
+    state: str
+    reasons: tuple[str, ...]
+    offer: Terms | None
+    release: str | None
+    guarantees: tuple[GuaranteeRecord, ...]
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """What a charge cost by itself; epsilon is None where there is no finite one."""
+
+    unit: str
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
+class ChargeRecord:
+    """One charge of a data set's budget."""
+
+    number: int
+    time: str
+    request: str
+    state: str
+    cost: tuple[CostRecord, ...]
+    delta: float
+
+
+@dataclass(frozen=True)
+class BudgetRecord:
+    """One budget of a data set; what is spent is None where it is not finite."""
+
+    unit: str
+    epsilon: float
+    delta: float
+    spent: float | None
+    left: float
+    charges: int
+
+
+@dataclass(frozen=True)
+class ServedRecord:
+    """What a service grants about a data set."""
+
+    label: str
+    grants: str
+    policy: Policy
+    largest_epsilon: float
+
+
+@dataclass(frozen=True)
+class DatasetRecord:
+    """A data set with its budgets, proposals and charges, oldest first."""
+
+    name: str
+    served: ServedRecord | None
+    budgets: tuple[BudgetRecord, ...]
+    proposals: tuple[ProposalRecord, ...]
+    charges: tuple[ChargeRecord, ...]
+
+
+@dataclass(frozen=True)
+class ExportContent:
+    """What an export says; see the module for what it leaves out."""
+
+    organisation: str
+    time: str
+    ledger: str
+    entries: int
+    head: str
+    frozen: str
+    anchor: str
+    scope: tuple[str, ...]
+    datasets: tuple[DatasetRecord, ...]
+    log: tuple[LogEntry, ...]
+    tokens: tuple[TokenRecord, ...]
+
+
+@dataclass(frozen=True)
+class _SignedBy:
+    """The key and the signature of an export, in hexadecimal digits."""
+
+    key: Annotated[str, ("pattern", "^[0-9a-f]{64}$")]
+    signature: Annotated[str, ("pattern", "^[0-9a-f]{128}$")]
 
 
 @dataclass(frozen=True)
@@ -119,13 +166,13 @@ class Export:
 
     Parameters
     ----------
-    content : mapping
-        The fields of the document, as plain JSON values.
+    content : ExportContent
+        What it says.
     signature : Signature
         The public key, and the Ed25519 signature over the document.
     """
 
-    content: Mapping[str, Any]
+    content: ExportContent
     signature: Signature
 
     @property
@@ -136,12 +183,12 @@ class Export:
     @property
     def is_complete(self) -> bool:
         """Whether it is about all data sets, and so holds the whole log."""
-        return not self.content["scope"]
+        return not self.content.scope
 
     @property
     def log(self) -> list[LogEntry]:
         """The entries of the audit log, oldest first."""
-        return [LogEntry(**entry) for entry in self.content["log"]]
+        return list(self.content.log)
 
     def encode(self) -> bytes:
         """Return the bytes of its file: the same export always gives the same bytes."""
@@ -166,22 +213,25 @@ class Export:
         Raises
         ------
         CorruptFileError
-            If this is no export, or a part of it is not what it must be.
+            If this is no export, or a part of it is unknown or not what it must be.
         UnsupportedFileError
-            If it is of another version, or has an unknown field.
+            If it is of another version.
         SignatureError
             If it was altered, or is signed with another key.
         """
         data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
         document = _parsed(data)
-        signature = _signature(document)
+        named = {name: document[name] for name in ("key", "signature") if name in document}
+        signer = strict_json.read(_SignedBy, named, "export")
+        signature = Signature(bytes.fromhex(signer.key), bytes.fromhex(signer.signature))
         signed = {name: value for name, value in document.items() if name != "signature"}
         try:
             check_signature(signature, strict_json.canonical(signed))
         except SignatureError:
             raise SignatureError("The signature does not belong to this export.") from None
-        content = {name: value for name, value in document.items() if name not in _HEAD}
-        _check_content(content)
+        members = {name: value for name, value in document.items() if name not in _HEAD}
+        content = strict_json.read(ExportContent, members, "export")
+        _check_log(content)
         export = cls(content, signature)
         if key is not None:
             check_signer(signature, key, "export")
@@ -207,36 +257,33 @@ class Export:
         """
         if self.is_complete:
             check_continues(self.log, checkpoint)
-        elif self.content["ledger"] != checkpoint.ledger:
+        elif self.content.ledger != checkpoint.ledger:
             raise LedgerError("This checkpoint belongs to another ledger than the export.")
-        elif (self.content["entries"], self.content["head"]) != (
-            checkpoint.entries,
-            checkpoint.head,
-        ):
+        elif (self.content.entries, self.content.head) != (checkpoint.entries, checkpoint.head):
             raise ParameterError(
                 "This export is about some data sets only, so it has no hashes to compare. Send the"
                 " checkpoint to the service, or use an export of all data sets."
             )
 
 
-def sign_export(content: Mapping[str, Any], private_key: str | Path) -> Export:
+def sign_export(content: ExportContent, private_key: str | Path) -> Export:
     """Return an export of these fields, signed with the private key in a file.
 
     Raises
     ------
     CorruptFileError
-        If a field is not what it must be, as for `Export.load`.
+        If its log is not the one that it names, as for `Export.load`.
     """
-    _check_content(content)
+    _check_log(content)
     signature = sign_message(
         private_key, lambda public: strict_json.canonical(_document(content, public))
     )
     return Export(content, signature)
 
 
-def _document(content: Mapping[str, Any], key: bytes) -> dict[str, Any]:
+def _document(content: ExportContent, key: bytes) -> dict[str, Any]:
     """Return what is signed."""
-    return {**content, "suffice": _KIND, "version": _VERSION, "key": key.hex()}
+    return {**strict_json.plain(content), "suffice": _KIND, "version": _VERSION, "key": key.hex()}
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
@@ -248,10 +295,6 @@ def _parsed(data: bytes) -> dict[str, Any]:
         raise CorruptFileError("This is not an export of a suffice service.")
     if type(document.get("version")) is not int or document["version"] != _VERSION:
         raise UnsupportedFileError("This version of suffice cannot read exports of this version.")
-    if not document.keys() <= _CONTENT.keys() | _HEAD:
-        raise UnsupportedFileError(
-            "The export has a field that this version of suffice does not know."
-        )
     try:
         strict_json.parse_canonical(data)
     except CorruptFileError:
@@ -261,48 +304,18 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return document
 
 
-def _signature(document: Mapping[str, Any]) -> Signature:
-    parts = [document.get("key"), document.get("signature")]
-    sizes = (_KEY_DIGITS, _SIGNATURE_DIGITS)
-    for text, size in zip(parts, sizes, strict=True):
-        if not isinstance(text, str) or len(text) != size or set(text) - set("0123456789abcdef"):
-            raise CorruptFileError("The export has no signature.")
-    key, value = (bytes.fromhex(str(text)) for text in parts)
-    return Signature(key, value)
-
-
-def _check_content(content: Mapping[str, Any]) -> None:
-    """Raise unless the fields are what they must be, and a whole log is one unbroken chain."""
-    if not _fits(dict(content), _CONTENT):
-        raise CorruptFileError("The export lacks a field, or a field is not what it must be.")
-    entries = [LogEntry(**entry) for entry in content["log"]]
-    numbers = [entry.number for entry in entries]
-    if numbers != sorted(set(numbers)) or not all(0 < n <= content["entries"] for n in numbers):
+def _check_log(content: ExportContent) -> None:
+    """Raise unless entries are in their order, and a whole log is one unbroken chain."""
+    numbers = [entry.number for entry in content.log]
+    if numbers != sorted(set(numbers)) or not all(0 < n <= content.entries for n in numbers):
         raise CorruptFileError("The entries of the export's log are not in their order.")
-    if not content["scope"]:
-        _check_whole(entries, content)
-
-
-def _check_whole(entries: Sequence[LogEntry], content: Mapping[str, Any]) -> None:
+    if content.scope:
+        return
     try:
-        checked = list(checked_chain(entries))
+        checked = list(checked_chain(content.log))
         name = strict_json.parse(checked[0].text.encode()).get("ledger") if checked else None
     except (LedgerError, AttributeError):
         raise CorruptFileError("The log in this export is not one unbroken chain.") from None
-    stated = (content["ledger"], content["entries"], content["head"])
+    stated = (content.ledger, content.entries, content.head)
     if not checked or (name, checked[-1].number, checked[-1].digest) != stated:
         raise CorruptFileError("The log in this export is not the one that the export names.")
-
-
-def _fits(value: object, shape: Any) -> bool:
-    """Say whether a JSON value has a shape; see above for what shapes are."""
-    if shape is object or (value is None and shape is None):
-        return True
-    if isinstance(shape, tuple):
-        return any(_fits(value, possible) for possible in shape)
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_fits(item, shape[0]) for item in value)
-    if isinstance(shape, dict):
-        same_names = isinstance(value, dict) and value.keys() == shape.keys()
-        return same_names and all(_fits(value[name], shape[name]) for name in shape)  # type: ignore[index]  # a dict, as the line above says
-    return type(value) in ((int, float) if shape is float else (shape,))

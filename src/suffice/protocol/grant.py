@@ -29,7 +29,7 @@ from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 from suffice.release.codec import MOST_BYTES, decode, encode
 from suffice.release.file import read_bounded
-from suffice.release.release import Release, RowSet
+from suffice.release.release import HashedRows, Release
 from suffice.release.signing import sign
 from suffice.tables.columns import is_categorical, resolve_roles
 from suffice.tables.labels import canonical_class, check_classes
@@ -103,7 +103,7 @@ def propose(
     proposal = Proposal(
         kind="mean-operator",
         terms=Terms(float(epsilon), float(delta), mechanism),
-        rows=_row_set(X, names, None),
+        rows=_hashed_rows(X, names, None),
         features=names,
         classes=check_classes(classes),
         map=map,
@@ -410,18 +410,18 @@ def _remaining_budget(ledger: Ledger, dataset: str, delta: float) -> Budget | No
     return Budget.stored(epsilon, budget.delta) if epsilon > 0 else None
 
 
-def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
+def _hashed_rows(X: Any, features: Sequence[str], label: str | None) -> HashedRows:
     """Return how many rows ``X`` has, and their hash over ``features``."""
     table = open_columns(X, features, label=label)
     names = resolve_roles(table.schema, label=label, features=features).features
     digest = hash_rows(table, names)
     if digest.count == 0:
         raise TableError("The table has no rows.")
-    return RowSet(digest.count, digest.result())
+    return HashedRows(digest.count, digest.result())
 
 
 def _check_rows(proposal: Proposal, X: Any, label: str | None) -> None:
-    rows = _row_set(X, proposal.features, label)
+    rows = _hashed_rows(X, proposal.features, label)
     if rows.count != proposal.rows.count:
         raise ForeignRowsError(
             f"The proposal is about {proposal.rows.count} rows, but the table has {rows.count}."

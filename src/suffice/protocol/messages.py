@@ -7,20 +7,17 @@ matters: a field that this version does not know is an error.
 """
 
 import hashlib
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
+from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.owner.policy import Terms
 from suffice.release.file import read_bounded, write_whole
-from suffice.release.release import RowSet
+from suffice.release.release import HashedRows
 from suffice.tables.labels import check_classes
 from suffice.tables.terms import MissingRule
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 __all__ = [
     "MOST_BYTES",
@@ -37,7 +34,8 @@ __all__ = [
 MOST_BYTES = 2**20
 _VERSION = 1
 _HEAD = {"message", "version", "digest"}
-_LONGEST_LINE = 1000
+_LONGEST_LINE = 1000  # letters: what a terminal or a page can show
+_Line = Annotated[str, ("maxLength", _LONGEST_LINE)]
 
 
 class Message:
@@ -119,9 +117,9 @@ class Message:
         Raises
         ------
         CorruptFileError
-            If a field is missing or not valid, or the digest does not match.
+            If a field is missing, unknown or not valid, or the digest does not match.
         UnsupportedFileError
-            If this is a message of another kind or version, or has an unknown field.
+            If this is a message of another kind or version.
         """
         if not isinstance(data, dict) or not data.keys() >= _HEAD:
             raise CorruptFileError("This is not a suffice message.")
@@ -132,20 +130,8 @@ class Message:
             )
         if not issubclass(kind, cls):
             raise UnsupportedFileError(f"This message is not of kind {cls.name} but {kind.name!r}.")
-        field_names = {field.name for field in _fields_of(kind)}
         content = {name: value for name, value in data.items() if name not in _HEAD}
-        if not content.keys() >= field_names:
-            raise CorruptFileError("The message lacks a field.")
-        if content.keys() != field_names:
-            raise UnsupportedFileError(
-                "The message has a field that this version of suffice does not know."
-            )
-        try:
-            message = kind._from_content(content)  # noqa: SLF001  # one of our own
-        except ReleaseError:
-            raise
-        except (ParameterError, TypeError, AttributeError) as error:
-            raise CorruptFileError("The contents of the message are not valid.") from error
+        message = strict_json.read(kind, content, "message")
         if message.digest != data["digest"]:
             raise CorruptFileError(
                 "The digest does not match. The message was altered or damaged. Ask for it again."
@@ -154,13 +140,17 @@ class Message:
 
     def _content(self) -> dict[str, Any]:
         """Return everything but the digest."""
-        values = {field.name: getattr(self, field.name) for field in _fields_of(type(self))}
-        json_values = {name: _json_value(value) for name, value in values.items()}
-        return {"message": self.name, "version": _VERSION, **json_values}
+        return {"message": self.name, "version": _VERSION, **strict_json.plain(self)}
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Self:
-        raise NotImplementedError
+    def schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema of such a message, with its kind, version and digest."""
+        schema = strict_json.schema(cls)
+        head = {"message": {"enum": [cls.name]}, "version": {"enum": [_VERSION]}}
+        digest = {"digest": strict_json.schema(strict_json.Digest)}
+        schema["properties"] = {**head, **digest, **schema["properties"]}
+        schema["required"] = list(schema["properties"])
+        return schema
 
     def _check_writable(self) -> None:
         """Raise if JSON cannot hold the contents, or a reader would not take the bytes."""
@@ -215,13 +205,13 @@ class Proposal(Message):
 
     kind: str
     terms: Terms
-    rows: RowSet
+    rows: HashedRows
     features: tuple[str, ...]
-    classes: tuple[Any, ...] = (0, 1)
+    classes: tuple[str | int | float | bool, ...] = (0, 1)
     map: str | None = None
     missing: str = "error"
-    pipeline: str | None = None
-    purpose: str = ""
+    pipeline: strict_json.Digest | None = None
+    purpose: _Line = ""
 
     def __post_init__(self) -> None:
         for line in (self.kind, self.terms.mechanism, self.map or "", self.purpose):
@@ -246,21 +236,6 @@ class Proposal(Message):
     def request(self) -> str:
         """The name of the request that the ledger charges."""
         return f"proposal {self.digest.removeprefix('sha256:')[:32]}"
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Self:
-        rows = _object(content["rows"], {"count", "hash"})
-        return cls(
-            kind=strict_json.text(content["kind"]),
-            terms=_terms(content["terms"]),
-            rows=RowSet(rows["count"], strict_json.text(rows["hash"])),
-            features=_texts(content["features"]),
-            classes=tuple(_list(content["classes"])),
-            map=_optional_text(content["map"]),
-            missing=strict_json.text(content["missing"]),
-            pipeline=_optional_text(content["pipeline"]),
-            purpose=strict_json.text(content["purpose"]),
-        )
 
 
 class Answer(Message):
@@ -295,16 +270,12 @@ class Granted(Answer):
     name: ClassVar[str] = "granted"
     exit_code: ClassVar[int] = 0
 
-    proposal: str
-    release: str
+    proposal: strict_json.Digest
+    release: strict_json.Digest
 
     def __post_init__(self) -> None:
         _check_digest(self.proposal)
         _check_digest(self.release)
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Self:
-        return cls(strict_json.text(content["proposal"]), strict_json.text(content["release"]))
 
 
 @dataclass(frozen=True)
@@ -326,7 +297,7 @@ class Countered(Answer):
     name: ClassVar[str] = "countered"
     exit_code: ClassVar[int] = 8
 
-    proposal: str
+    proposal: strict_json.Digest
     terms: Terms
     reasons: tuple[str, ...]
 
@@ -334,11 +305,6 @@ class Countered(Answer):
         _check_digest(self.proposal)
         _check_line(self.terms.mechanism)
         _check_reasons(self)
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Self:
-        proposal = strict_json.text(content["proposal"])
-        return cls(proposal, _terms(content["terms"]), _texts(content["reasons"]))
 
 
 @dataclass(frozen=True)
@@ -356,16 +322,12 @@ class Refused(Answer):
     name: ClassVar[str] = "refused"
     exit_code: ClassVar[int] = 9
 
-    proposal: str
+    proposal: strict_json.Digest
     reasons: tuple[str, ...]
 
     def __post_init__(self) -> None:
         _check_digest(self.proposal)
         _check_reasons(self)
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Self:
-        return cls(strict_json.text(content["proposal"]), _texts(content["reasons"]))
 
 
 _MESSAGES: dict[str, type[Message]] = {
@@ -382,54 +344,6 @@ def digest_of(data: bytes) -> str:
     'sha256:0762c559'
     """
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def _fields_of(kind: type[Message]) -> tuple[Field[Any], ...]:
-    """Return the fields of a message; every kind of message is a dataclass."""
-    return fields(cast("type[DataclassInstance]", kind))
-
-
-def _json_value(value: Any) -> Any:
-    """Return a field's value as plain JSON."""
-    match value:
-        case Terms():
-            return {"epsilon": value.epsilon, "delta": value.delta, "mechanism": value.mechanism}
-        case RowSet():
-            return {"count": value.count, "hash": value.hash}
-        case tuple():
-            return list(value)
-    return value
-
-
-def _terms(value: object) -> Terms:
-    terms = _object(value, {"epsilon", "delta", "mechanism"})
-    return Terms(
-        strict_json.number(terms["epsilon"]),
-        strict_json.number(terms["delta"]),
-        strict_json.text(terms["mechanism"]),
-    )
-
-
-def _object(value: object, names: set[str]) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) != names:
-        raise CorruptFileError(
-            f"Part of the message must hold exactly {', '.join(sorted(names))}, and does not."
-        )
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise CorruptFileError("The message holds something else where a list belongs.")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(strict_json.text, _list(value)))
-
-
-def _optional_text(value: object) -> str | None:
-    return None if value is None else strict_json.text(value)
 
 
 def _check_line(line: str) -> None:

@@ -29,7 +29,6 @@ from suffice.release.file import MOST_BYTES, PART_MAGIC, arrays_of, read_bounded
 from suffice.release.kinds import Kind, check_moments, kind_named
 from suffice.release.release import (
     Covariance,
-    LabelledRows,
     Part,
     Release,
     RowSet,
@@ -108,7 +107,6 @@ _MOST_GUARANTEES = 2048  # of a file: each is computed anew, and read by people
 _FIELDS = {
     "kind", "kind_version", "library", "parts", "pipeline", "noise", "details", "payload"
 }  # fmt: skip
-_ROWS = {"count", "hash", "found_at", "labelled"}
 
 
 def load(source: str | Path | bytes) -> Release:
@@ -217,16 +215,10 @@ def _parts(items: Any) -> tuple[Part, ...]:
 
 
 def _part(item: dict[str, Any], effort: Effort) -> Part:
-    rows = item["rows"]
-    if set(item) != {"rows", "guarantees"} or set(rows) != _ROWS:
+    if set(item) != {"rows", "guarantees"}:
         raise CorruptFileError("A part must hold its rows and its guarantees only.")
-    found_at, labelled = rows["found_at"], rows["labelled"]
-    if found_at is not None:
-        found_at = strict_json.text(found_at)
-    if labelled is not None:
-        labelled = LabelledRows.from_json(labelled)
     return Part(
-        RowSet(rows["count"], strict_json.text(rows["hash"]), found_at, labelled),
+        strict_json.read(RowSet, item["rows"]),
         tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),
     )
 

@@ -1,7 +1,5 @@
 """The covariance of released noise, as structure and never as a dense matrix."""
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +25,7 @@ from suffice.tables.pipeline import Pipeline
 
 __all__ = [
     "Covariance",
+    "HashedRows",
     "LabelledRows",
     "Part",
     "Release",
@@ -182,23 +181,6 @@ class LabelledRows:
         """The number of rows with a label."""
         return int(self.mask.sum())
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the rows as plain JSON values."""
-        return {"rows": self.rows, "bits": base64.b64encode(self.bits).decode()}
-
-    @classmethod
-    def from_json(cls, data: Any) -> "LabelledRows":
-        """Return the rows that `to_json` wrote."""
-        if not isinstance(data, dict) or set(data) != {"rows", "bits"}:
-            raise CorruptFileError("Labelled rows need their number and their bits only.")
-        count, bits = data["rows"], data["bits"]
-        if isinstance(count, bool) or not isinstance(count, int) or not isinstance(bits, str):
-            raise CorruptFileError("The number of labelled rows, or their bits, are not valid.")
-        try:
-            return cls(count, base64.b64decode(bits, validate=True))
-        except (binascii.Error, ValueError) as error:
-            raise CorruptFileError("The bits of labelled rows are not valid.") from error
-
 
 _MOST = 20  # guarantees in a notebook; all are in ``release.guarantees``
 
@@ -239,8 +221,8 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class RowSet:
-    """The public rows that a release belongs to.
+class HashedRows:
+    """Public rows by their number and their hash, without their order.
 
     Attributes
     ----------
@@ -248,34 +230,37 @@ class RowSet:
         The number of rows.
     hash
         Their hash, by which a learner recognises them.
-    found_at
-        An address at which they may be found, or None.
-    labelled
-        Which rows of a larger table these are: those that have a label. None if all have one.
     """
 
     count: int
     hash: str
-    found_at: str | None = None
-    labelled: LabelledRows | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ParameterError("A row count must be a positive integer.")
         if not strict_json.is_digest(self.hash):
             raise ParameterError("A row hash must be sha256: and 64 hexadecimal digits.")
+
+
+@dataclass(frozen=True)
+class RowSet(HashedRows):
+    """The public rows that a release belongs to.
+
+    Attributes
+    ----------
+    found_at
+        An address at which they may be found, or None.
+    labelled
+        Which rows of a larger table these are: those that have a label. None if all have one.
+    """
+
+    found_at: str | None = None
+    labelled: LabelledRows | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.labelled is not None and self.labelled.count != self.count:
             raise ParameterError("The row count must be the number of rows with a label.")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rows as JSON values; ``labelled`` is None if all rows have a label."""
-        labelled = None if self.labelled is None else self.labelled.to_json()
-        return {
-            "count": self.count,
-            "hash": self.hash,
-            "found_at": self.found_at,
-            "labelled": labelled,
-        }
 
 
 @dataclass(frozen=True)
@@ -438,7 +423,7 @@ def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any
         "library": release.library,
         "parts": [
             {
-                "rows": part.rows.to_json(),
+                "rows": strict_json.plain(part.rows),
                 "guarantees": [guarantee.to_json() for guarantee in part.guarantees],
             }
             for part in release.parts

@@ -397,7 +397,7 @@ def _data_json(service: Service, name: str, served: ServedData) -> dict[str, Any
         "label": served.label,
         "classes": list(classes or ()),
         "grants": served.grants,
-        "policy": {**served.policy.to_json(), "classes": None},
+        "policy": {**strict_json.plain(served.policy), "classes": None},
         "largest_epsilon": service.largest_epsilon(name),
     }
 
@@ -535,7 +535,7 @@ def _token_routes(service: Service) -> APIRouter:
     def tokens(caller: Annotated[Caller, Depends(owner)]) -> list[dict[str, Any]]:
         """List all tokens, without their secrets."""
         caller.check_whole_house()
-        return [token.to_json() for token in service.desk.tokens()]
+        return [strict_json.plain(token.record()) for token in service.desk.tokens()]
 
     @router.post(
         "/tokens",
@@ -550,7 +550,9 @@ def _token_routes(service: Service) -> APIRouter:
         wish = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
         token, text = _minted(wish, service.settings.datasets)
         await run_in_threadpool(service.desk.add_token, token)
-        return JSONResponse({**token.to_json(), "token": text}, HTTPStatus.CREATED)
+        return JSONResponse(
+            {**strict_json.plain(token.record()), "token": text}, HTTPStatus.CREATED
+        )
 
     @router.delete("/tokens/{identity}", status_code=204, response_class=Response)
     def revoke(identity: Identity, caller: Annotated[Caller, Depends(owner)]) -> Response:

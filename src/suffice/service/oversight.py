@@ -19,12 +19,23 @@ from suffice.owner.ledger.entries import OTHER, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.log import Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
 from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
-from suffice.owner.policy import KINDS, STATES
+from suffice.owner.policy import KINDS, STATES, Terms
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.words import lists, sentences
-from suffice.protocol.export import Export, sign_export
+from suffice.protocol.export import (
+    BudgetRecord,
+    ChargeRecord,
+    CostRecord,
+    DatasetRecord,
+    Export,
+    ExportContent,
+    GuaranteeRecord,
+    ProposalRecord,
+    ServedRecord,
+    sign_export,
+)
 from suffice.protocol.messages import Answer, Countered, Granted, Proposal
 from suffice.release.codec import decode
 from suffice.release.file import read_bounded
@@ -41,6 +52,7 @@ __all__ = [
     "Comparison",
     "DatasetView",
     "ProposalView",
+    "budget_record",
     "compare",
     "concerns",
     "entry_json",
@@ -373,33 +385,33 @@ class ProposalView:
         return () if self.answer is None else getattr(self.answer, "reasons", ())
 
     @property
-    def offer(self) -> dict[str, Any] | None:
+    def offer(self) -> Terms | None:
         """The terms that the owner would grant instead, if there are any."""
-        return _terms(self.answer.terms) if isinstance(self.answer, Countered) else None
+        return self.answer.terms if isinstance(self.answer, Countered) else None
 
     def guarantee_lines(self) -> list[list[str]]:
         """Return what each guarantee says, takes to be public, and assumes."""
         return [[*sentences(guarantee), *lists(guarantee)] for guarantee in self.guarantees]
 
-    def to_json(self) -> dict[str, Any]:
+    def record(self) -> ProposalRecord:
         """Return the proposal as the export holds it."""
         proposal, answer = self.proposal, self.answer
-        return {
-            "proposal": self.filed.digest,
-            "received": self.filed.received.isoformat(),
-            "senders": self.senders,
-            "purpose": proposal.purpose,
-            "kind": proposal.kind,
-            "terms": _terms(proposal.terms),
-            "rows": proposal.rows.count,
-            "features": list(proposal.features),
-            "classes": list(proposal.classes),
-            "state": self.state_words,
-            "reasons": list(self.reasons),
-            "offer": self.offer,
-            "release": answer.release if isinstance(answer, Granted) else None,
-            "guarantees": [_guarantee_json(guarantee) for guarantee in self.guarantees],
-        }
+        return ProposalRecord(
+            proposal=self.filed.digest,
+            received=self.filed.received.isoformat(),
+            senders=tuple(self.senders),
+            purpose=proposal.purpose,
+            kind=proposal.kind,
+            terms=proposal.terms,
+            rows=proposal.rows.count,
+            features=proposal.features,
+            classes=proposal.classes,
+            state=self.state_words,
+            reasons=self.reasons,
+            offer=self.offer,
+            release=answer.release if isinstance(answer, Granted) else None,
+            guarantees=tuple(_guarantee_record(guarantee) for guarantee in self.guarantees),
+        )
 
 
 @dataclass(frozen=True)
@@ -435,17 +447,17 @@ class ChargeView:
         delta = self.entry.stated_delta
         return [(str(unit), stated_epsilon(event, delta)) for unit, event in charges]
 
-    def to_json(self) -> dict[str, Any]:
+    def record(self) -> ChargeRecord:
         """Return the charge as the export holds it."""
         own = self.entry.dataset == self.dataset
-        return {
-            "number": self.entry.number,
-            "time": self.time.isoformat(),
-            "request": self.entry.request if own else "a release of several data sets",
-            "state": self.state_words,
-            "cost": [{"unit": unit, "epsilon": _finite(epsilon)} for unit, epsilon in self.cost],
-            "delta": self.entry.stated_delta,
-        }
+        return ChargeRecord(
+            number=self.entry.number,
+            time=self.time.isoformat(),
+            request=self.entry.request if own else "a release of several data sets",
+            state=self.state_words,
+            cost=tuple(CostRecord(unit, _finite(epsilon)) for unit, epsilon in self.cost),
+            delta=self.entry.stated_delta,
+        )
 
 
 @dataclass(frozen=True)
@@ -487,47 +499,42 @@ class DatasetView:
         requests = {view.proposal.request for view in self.proposals}
         return [c for c in self.charges if c.entry.request not in requests]
 
-    def to_json(self) -> dict[str, Any]:
+    def record(self) -> DatasetRecord:
         """Return the data set as the export holds it."""
-        served = None if self.served is None else {
-            "label": self.served.label,
-            "grants": self.served.grants,
-            "policy": self.served.policy.to_json(),
-            "largest_epsilon": self.largest_epsilon,
-        }  # fmt: skip
-        return {
-            "name": self.name,
-            "served": served,
-            "budgets": [_balance_json(balance) for balance in self.balances],
-            "proposals": [view.to_json() for view in reversed(self.proposals)],
-            "charges": [view.to_json() for view in reversed(self.charges)],
-        }
+        served = None
+        if self.served is not None:
+            stated = (self.served.label, self.served.grants, self.served.policy)
+            served = ServedRecord(*stated, self.largest_epsilon)
+        return DatasetRecord(
+            name=self.name,
+            served=served,
+            budgets=tuple(budget_record(balance) for balance in self.balances),
+            proposals=tuple(view.record() for view in reversed(self.proposals)),
+            charges=tuple(view.record() for view in reversed(self.charges)),
+        )
 
 
-def _terms(terms: Any) -> dict[str, Any]:
-    return {"epsilon": terms.epsilon, "delta": terms.delta, "mechanism": terms.mechanism}
+def _guarantee_record(guarantee: Guarantee) -> GuaranteeRecord:
+    return GuaranteeRecord(
+        unit=str(guarantee.unit),
+        epsilon=None if guarantee.epsilon is None else _finite(guarantee.epsilon),
+        delta=guarantee.delta,
+        sentences=tuple(sentences(guarantee)),
+        public=tuple(str(text) for text in guarantee.public),
+        assumes=tuple(str(assumption) for assumption in guarantee.assumptions),
+    )
 
 
-def _guarantee_json(guarantee: Guarantee) -> dict[str, Any]:
-    return {
-        "unit": str(guarantee.unit),
-        "epsilon": None if guarantee.epsilon is None else _finite(guarantee.epsilon),
-        "delta": guarantee.delta,
-        "sentences": sentences(guarantee),
-        "public": [str(text) for text in guarantee.public],
-        "assumes": [str(assumption) for assumption in guarantee.assumptions],
-    }
-
-
-def _balance_json(balance: Balance) -> dict[str, Any]:
-    return {
-        "unit": str(balance.unit),
-        "epsilon": balance.budget.epsilon,
-        "delta": balance.budget.delta,
-        "spent": _finite(balance.spent),
-        "left": balance.left,
-        "charges": balance.debits,
-    }
+def budget_record(balance: Balance) -> BudgetRecord:
+    """Return what one budget of a data set allows, and what is spent of it."""
+    return BudgetRecord(
+        unit=str(balance.unit),
+        epsilon=balance.budget.epsilon,
+        delta=balance.budget.delta,
+        spent=_finite(balance.spent),
+        left=balance.left,
+        charges=balance.debits,
+    )
 
 
 def _finite(value: float) -> float | None:
@@ -642,8 +649,8 @@ class Accounts:
         """
         for _ in range(_TRIES):
             log = self.whole_log(token)
-            datasets = [view.to_json() for view in self.datasets(token)]
-            tokens = [shown.to_json() for shown in self.tokens(token)]
+            datasets = tuple(view.record() for view in self.datasets(token))
+            tokens = tuple(shown.record() for shown in self.tokens(token))
             if self.whole_log(token).head == log.head:
                 break
         else:
@@ -652,17 +659,17 @@ class Accounts:
                 "The ledger is in use. Try again later.",
                 {"Retry-After": "10"},
             )
-        content = {
-            "organisation": self._service.settings.organisation,
-            "time": utc_now(),
-            "ledger": str(log.entries[0].facts["ledger"]),
-            "entries": len(log.entries),
-            "head": log.head,
-            "frozen": log.frozen,
-            "anchor": log.anchor,
-            "scope": list(token.scope),
-            "datasets": datasets,
-            "log": [vars(entry) for entry in visible_entries(log.entries, token)],
-            "tokens": tokens,
-        }
+        content = ExportContent(
+            organisation=self._service.settings.organisation,
+            time=utc_now(),
+            ledger=str(log.entries[0].facts["ledger"]),
+            entries=len(log.entries),
+            head=log.head,
+            frozen=log.frozen,
+            anchor=log.anchor,
+            scope=token.scope,
+            datasets=datasets,
+            log=tuple(visible_entries(log.entries, token)),
+            tokens=tokens,
+        )
         return sign_export(content, self._service.settings.key)

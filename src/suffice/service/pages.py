@@ -179,7 +179,7 @@ class OversightPages:
         @router.get("/export")
         def export(session: reader) -> Response:
             signed = self._accounts.export(session.token)
-            name = f"{signed.content['time'][:10]}-{signed.content['entries']}.export.json"
+            name = f"{signed.content.time[:10]}-{signed.content.entries}.export.json"
             return _download(signed.encode(), "application/json", name)
 
     def _report(self, session: Session, *, for_print: bool) -> Response:

@@ -2,11 +2,12 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from suffice import strict_json
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.policy import Policy
 from suffice.release.file import read_bounded
@@ -17,7 +18,6 @@ __all__ = ["EXAMPLE", "FILE_NAME", "Limits", "ServedData", "Server", "Settings"]
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_GRANTS = ("by-hand", "automatic")
 
 EXAMPLE = """\
 # The settings of `suffice serve`. Paths are relative to the folder of this file.
@@ -164,11 +164,9 @@ class ServedData:
     table: str
     label: str
     policy: Policy
-    grants: str = "by-hand"
+    grants: Literal["by-hand", "automatic"] = "by-hand"
 
     def __post_init__(self) -> None:
-        if self.grants not in _GRANTS:
-            raise ParameterError(f"grants must be one of {', '.join(_GRANTS)}.")
         if self.policy.features is None:
             raise ParameterError(
                 "The policy of a served data set must name its features: the columns that are"
@@ -182,8 +180,6 @@ class Settings:
 
     Parameters
     ----------
-    folder
-        The folder of the file.
     organisation
         The name that learners and officers are shown.
     ledger
@@ -198,7 +194,6 @@ class Settings:
         How much may be asked for.
     """
 
-    folder: Path
     organisation: str
     ledger: str
     key: Path
@@ -231,83 +226,29 @@ class Settings:
             data = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParameterError(f"{path} is not TOML: {error}.") from None
-        return cls._from_data(folder, data)
-
-    @classmethod
-    def _from_data(cls, folder: Path, data: dict[str, Any]) -> "Settings":
-        _check_names("The settings", data, [f.name for f in fields(cls) if f.name != "folder"])
-        for name in ("organisation", "ledger", "key", "datasets"):
-            if name not in data:
-                raise ParameterError(f"The settings need the field {name}.")
-        server = _make(Server, "[server]", data.get("server", {}), folder)
-        datasets = {
-            name: _served(f"[datasets.{name}]", values, folder)
-            for name, values in _object("[datasets]", data["datasets"]).items()
-        }
-        return cls(
-            folder=folder,
-            organisation=_of_type("organisation", data["organisation"], str),
-            ledger=_place(_of_type("ledger", data["ledger"], str), folder),
-            key=folder / _of_type("key", data["key"], str),
-            datasets=datasets,
-            server=server,
-            limits=_make(Limits, "[limits]", data.get("limits", {}), folder),
+        settings = strict_json.read(
+            cls, data, f"file {FILE_NAME}", defaults=True, error=ParameterError
         )
+        return _placed(settings, folder)
 
 
-def _served(part: str, values: object, folder: Path) -> ServedData:
-    values = _object(part, values)
-    _check_names(part, values, [f.name for f in fields(ServedData)])
-    for name in ("table", "label", "policy"):
-        if name not in values:
-            raise ParameterError(f"{part} needs the field {name}.")
-    return ServedData(
-        table=_place(_of_type("table", values["table"], str), folder),
-        label=_of_type("label", values["label"], str),
-        policy=Policy.from_json(values["policy"]),
-        grants=_of_type("grants", values.get("grants", "by-hand"), str),
+def _placed(settings: Settings, folder: Path) -> Settings:
+    """Return the settings with their paths from the folder of their file."""
+    server, datasets = settings.server, settings.datasets
+    certificate, key = server.certificate, server.certificate_key
+    return replace(
+        settings,
+        ledger=_place(settings.ledger, folder),
+        key=folder / settings.key,
+        datasets={n: replace(d, table=_place(d.table, folder)) for n, d in datasets.items()},
+        server=replace(
+            server,
+            certificate=certificate and folder / certificate,
+            certificate_key=key and folder / key,
+        ),
     )
-
-
-def _make(kind: type[Any], part: str, values: object, folder: Path) -> Any:
-    """Return a dataclass of numbers, texts, switches and paths, each of the type of its default."""
-    values = _object(part, values)
-    _check_names(part, values, [f.name for f in fields(kind)])
-    made: dict[str, Any] = {}
-    for declared in fields(kind):
-        if declared.name not in values:
-            continue
-        if declared.default is None:
-            made[declared.name] = folder / _of_type(declared.name, values[declared.name], str)
-        else:
-            made[declared.name] = _of_type(
-                declared.name, values[declared.name], type(declared.default)
-            )
-    return kind(**made)
 
 
 def _place(text: str, folder: Path) -> str:
     """Return an address as it is, and a path from the folder of the settings."""
     return text if "://" in text else str(folder / text)
-
-
-def _object(part: str, values: object) -> dict[str, Any]:
-    if not isinstance(values, dict):
-        raise ParameterError(f"{part} must be a table of TOML.")
-    return values
-
-
-def _of_type(name: str, value: Any, kind: type[Any]) -> Any:
-    if type(value) is not kind:
-        words = {str: "a text", int: "a whole number", bool: "true or false"}
-        raise ParameterError(f"{name} must be {words[kind]}.")
-    return value
-
-
-def _check_names(part: str, values: Mapping[str, Any], known_names: list[str]) -> None:
-    """Raise for a name that nobody reads: misspelt, it would loosen a limit in silence."""
-    unknown = sorted(set(values) - set(known_names))
-    if unknown:
-        raise ParameterError(
-            f"{part} has no field {unknown[0]!r}. The fields are {', '.join(known_names)}."
-        )

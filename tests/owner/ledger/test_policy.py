@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 from suffice.owner import policy as module
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
@@ -151,8 +152,8 @@ def test_a_policy_file_says_what_it_says(tmp_path):
     policy = Policy.load(path)
     assert policy == Policy(1.0, mechanisms=("laplace",), features=("age",))
     assert (policy.largest_delta, policy.maps, policy.least_rows) == (0.0, False, 1)
-    assert Policy.from_json(json.loads(json.dumps(policy.to_json()))) == policy
-    assert Policy.from_json(POLICY.to_json()) == POLICY
+    assert Policy.from_json(json.loads(json.dumps(strict_json.plain(policy)))) == policy
+    assert Policy.from_json(strict_json.plain(POLICY)) == POLICY
 
 
 @pytest.mark.parametrize(
@@ -160,11 +161,11 @@ def test_a_policy_file_says_what_it_says(tmp_path):
     [
         ([], "object"),
         ({}, "largest_epsilon"),
-        ({"largest_epsilon": "1"}, "largest_epsilon must be a number"),
-        ({"largest_epsilon": True}, "largest_epsilon must be a number"),
+        ({"largest_epsilon": "1"}, "at largest_epsilon: a number belongs here"),
+        ({"largest_epsilon": True}, "at largest_epsilon: a number belongs here"),
         ({"largest_epsilon": 0}, "positive"),
         ({"largest_epsilon": 1, "largest_delta": 1}, "delta"),
-        ({"largest_epsilon": 1, "feature": ["age"]}, "no field 'feature'"),
+        ({"largest_epsilon": 1, "feature": ["age"]}, "at feature: there is no such member"),
         ({"largest_epsilon": 1, "features": "age"}, "features"),
         ({"largest_epsilon": 1, "features": []}, "features"),
         ({"largest_epsilon": 1, "features": ["age", "age"]}, "features"),

@@ -22,6 +22,7 @@ from suffice.release.signing import generate_keys
 from suffice.service.app import make_app
 from suffice.service.oversight import entry_words, visible_entries
 from suffice.service.settings import Settings
+from suffice.strict_json import plain
 
 
 def burn(clinic, dataset: str, proposal) -> None:
@@ -53,7 +54,7 @@ def officer(clinic):
 def test_the_export_accounts_for_everything(clinic, officer):
     export = officer.export()
     assert Export.load(export.encode(), clinic.folder / "clinic.pub") == export
-    datasets = {dataset["name"]: dataset for dataset in export.content["datasets"]}
+    datasets = {dataset["name"]: dataset for dataset in plain(export.content)["datasets"]}
     assert list(datasets) == ["diagnosis", "smoker"]
     granted, countered = datasets["diagnosis"]["proposals"]
     assert (granted["state"], countered["state"]) == ("granted", "countered")
@@ -71,7 +72,7 @@ def test_the_export_accounts_for_everything(clinic, officer):
     assert charges >= {"charged, output lost"}
     assert datasets["diagnosis"]["budgets"][0]["spent"] == pytest.approx(0.1)
     assert datasets["diagnosis"]["served"]["policy"]["largest_epsilon"] == 0.5
-    assert {token["role"] for token in export.content["tokens"]} == {*Role}
+    assert {token["role"] for token in plain(export.content)["tokens"]} == {*Role}
     assert export.log == clinic.ledger.log()
 
 
@@ -101,7 +102,7 @@ def test_tokens_of_other_data_sets_are_not_shown(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
     both, other = (clinic.new_token("learner", s) for s in (("diagnosis", "smoker"), ("smoker",)))
     narrow = Reader(clinic, clinic.new_token("officer", ("diagnosis",)))
-    shown = {t["id"]: t["scope"] for t in narrow.export().content["tokens"]}
+    shown = {t["id"]: t["scope"] for t in plain(narrow.export().content)["tokens"]}
     assert shown[both.split("_")[1]] == ["diagnosis"]
     assert other.split("_")[1] not in shown
     assert len(shown) == 5  # three for all data sets, and two for this one
@@ -226,9 +227,7 @@ def test_a_data_set_with_a_budget_per_record_is_shown(tmp_path):
     learner = Reader(clinic, clinic.tokens["learner"])
     listed = {d["name"]: d["largest_epsilon"] for d in learner.get("/v1/datasets").json()}
     assert listed == {"diagnosis": 1.0, "visits": 0.0}
-    names = [
-        d["name"] for d in Reader(clinic, clinic.tokens["officer"]).export().content["datasets"]
-    ]
+    names = [d.name for d in Reader(clinic, clinic.tokens["officer"]).export().content.datasets]
     assert names == ["diagnosis", "visits", "smoker"]
 
 
@@ -271,7 +270,7 @@ def test_remote_reads_compares_and_exports(clinic, tmp_path):
 
 def without_noise(clinic) -> str:
     """Return an export without what differs between any two runs: names, times and digests."""
-    content = Reader(clinic, clinic.tokens["officer"]).export().content
+    content = plain(Reader(clinic, clinic.tokens["officer"]).export().content)
     tokens = sorted(token["role"] for token in content["tokens"])  # their order is that of ids
     text = json.dumps({**content, "tokens": tokens})
     text = re.sub(r"[0-9a-f]{12,}", "#", text)

@@ -31,11 +31,11 @@ def test_a_folder_without_settings_says_how_to_get_some(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('ledger = "clinic.ledger"', "", "need the field ledger"),
+        ('ledger = "clinic.ledger"', "", "at ledger: this member is missing"),
         ('host = "127.0.0.1"', 'host = "0.0.0.0"', "read tokens that go to 0.0.0.0"),
         ("port = 8765", "port = 70000", "0 to 65535"),
-        ("port = 8765", 'port = "8765"', "port must be a whole number"),
-        ("port = 8765", "prot = 8765", r"\[server\] has no field 'prot'"),
+        ("port = 8765", 'port = "8765"', r"at server\.port: a whole number belongs here"),
+        ("port = 8765", "prot = 8765", r"at server\.prot: there is no such member"),
         ('grants = "by-hand"', 'grants = "never"', "by-hand, automatic"),
         ('features = ["age", "size"]', "", "must name its features"),
         ("largest_epsilon = 1", "largest_epsilon = -1", "epsilon"),

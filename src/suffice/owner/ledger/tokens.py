@@ -11,13 +11,14 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 from suffice.errors import ParameterError
 from suffice.privacy.randomness import private_words
 
-__all__ = ["Role", "Token", "mint", "parse", "secret_hash", "utc_now"]
+__all__ = ["Moment", "Role", "Token", "TokenRecord", "mint", "parse", "secret_hash", "utc_now"]
 
+Moment = Annotated[str, ("format", "date-time")]
 _SECRET_WORDS = 4  # of 64 bits
 _ID_DIGITS = 12
 _LONGEST = 200  # letters of a token that is looked at at all
@@ -31,6 +32,20 @@ class Role(StrEnum):
     OWNER = "owner"
     OFFICER = "officer"
     LEARNER = "learner"
+
+
+@dataclass(frozen=True)
+class TokenRecord:
+    """A token, without its secret; of its use the day alone."""
+
+    id: str
+    role: Role
+    scope: tuple[str, ...]
+    holder: str
+    made: Moment
+    expires: Moment
+    revoked: Moment | None
+    used: Annotated[str, ("format", "date")] | None
 
 
 @dataclass(frozen=True)
@@ -76,18 +91,18 @@ class Token:
             return "revoked"
         return "good" if self.is_good(utc_now()) else "expired"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all but the hash as plain JSON values."""
-        return {
-            "id": self.id,
-            "role": str(self.role),
-            "scope": list(self.scope),
-            "holder": self.holder,
-            "made": self.made.isoformat(),
-            "expires": self.expires.isoformat(),
-            "revoked": None if self.revoked is None else self.revoked.isoformat(),
-            "used": None if self.used is None else self.used.date().isoformat(),
-        }
+    def record(self) -> TokenRecord:
+        """Return all but the hash, as owners and officers are shown it."""
+        return TokenRecord(
+            id=self.id,
+            role=self.role,
+            scope=self.scope,
+            holder=self.holder,
+            made=self.made.isoformat(),
+            expires=self.expires.isoformat(),
+            revoked=None if self.revoked is None else self.revoked.isoformat(),
+            used=None if self.used is None else self.used.date().isoformat(),
+        )
 
     def covers(self, dataset: str) -> bool:
         """Say whether the token is good for a data set."""
