@@ -553,7 +553,7 @@ def _operator_forecast(maker: Maker, epsilon: float, seed: int) -> Outcome:
         return Outcome(np.zeros(1), np.full(1, _NAN))
     share = float(table.chance.mean())
     plan = sf.plan_mean_operator(table.rows, epsilon, _DELTA, balance=share)
-    (chosen,) = (row for row in plan.chosen if row.epsilon == epsilon)
+    (chosen,) = (row for row in plan.chosen if row["epsilon"] == epsilon)
     owner, right = sf.MeanOperator(epsilon, _DELTA, balance=share), []
     for _ in range(10):  # a forecast is about the mean over releases
         release = owner.release(table.rows, table.labels, ledger=None)
@@ -561,7 +561,7 @@ def _operator_forecast(maker: Maker, epsilon: float, seed: int) -> Outcome:
         right.append(table.accuracy(model.predict(table.population)))
     truth = float(np.mean(right))
     error = 0.005 + 2 * float(np.std(right)) / math.sqrt(10)
-    low, high = chosen.utility.accuracy[0], chosen.utility.accuracy[-1]
+    low, high = chosen["accuracy"]["hard"], chosen["accuracy"]["easy"]
     return within([low - error], truth, [high + error])
 
 
@@ -570,7 +570,7 @@ def _distortion_forecast(classes: int, epsilon: float, seed: int) -> Outcome:
     bags = np.repeat(np.arange(20), 200)
     labels = rng.integers(0, classes, len(bags))
     plan = sf.plan_proportions([200] * 20, classes, epsilon, _DELTA)
-    (chosen,) = (row for row in plan.chosen if row.epsilon == epsilon)
+    (chosen,) = (row for row in plan.chosen if row["epsilon"] == epsilon)
     owner = sf.LabelProportions(epsilon, _DELTA, classes=list(range(classes)))
     exact = np.zeros((20, classes))
     np.add.at(exact, (bags, labels), 1)
@@ -581,7 +581,7 @@ def _distortion_forecast(classes: int, epsilon: float, seed: int) -> Outcome:
         counts = counts + (200 - counts.sum(axis=1, keepdims=True)) / classes  # bags have 200 rows
         errors.append(np.abs(counts - exact).sum(axis=1).mean() / 200)
     happened = float(np.mean(errors))
-    return within([happened * 0.9], chosen.distortion, [happened * 1.1])
+    return within([happened * 0.9], chosen["distortion"], [happened * 1.1])
 
 
 def _party_forecast(epsilon: float, seed: int) -> Outcome:
@@ -601,7 +601,7 @@ def _party_forecast(epsilon: float, seed: int) -> Outcome:
     )
     model = sf.FactoredClassifier().fit_release(release, aux)
     truth = float(np.mean(model.predict(X[test]) == labels[test]))
-    low, high = plan.rows[0].accuracy[0], plan.rows[0].accuracy[-1]
+    low, high = (plan.rows[0]["accuracy"][problem] for problem in ("hard", "easy"))
     return within([low], truth, [high])
 
 
@@ -609,7 +609,7 @@ def _moment_forecast(maker: Maker, epsilon: float, seed: int) -> Outcome:
     table = maker(seed)
     settings = {"standardize": table.public}
     plan = sf.plan_moments(table.rows, epsilon, _DELTA, **settings)
-    (option,) = (o for o in plan.options if o.epsilon == epsilon)
+    (row,) = (row for row in plan.rows if row["epsilon"] == epsilon)
     releases = [
         sf.Moments(given, _DELTA, **settings).release(table.rows, table.labels, ledger=None)
         for given in (*[epsilon] * 20, 1e5)
@@ -617,7 +617,7 @@ def _moment_forecast(maker: Maker, epsilon: float, seed: int) -> Outcome:
     means = np.array([release.arrays["mean"] for release in releases])
     square = float(np.mean(np.diag(releases[-1].arrays["second_moments"])))
     happened = float(np.sqrt(np.mean((means[:-1] - means[-1]) ** 2) / square))
-    return within([happened * 0.7], option.means, [happened * 1.3])
+    return within([happened * 0.7], row["means"], [happened * 1.3])
 
 
 def _advice(maker: Maker, seed: int) -> Outcome:

@@ -52,12 +52,9 @@ def test_a_plot_goes_to_a_file_whose_ending_says_how(tmp_path):
 
 def test_a_plan_is_drawn_with_every_mechanism_and_a_band(tmp_path):
     curves = SimpleNamespace(
-        epsilons=[0.5, 1.0],
         series={name: [(0.5, 0.7), (1.0, 0.75)] for name in ("a", "b")},
-        band_name="auto, from hard to easy problems",
-        band=[(0.6, 0.8), (0.65, 0.85)],
+        band=[(0.5, 0.6, 0.8), (1.0, 0.65, 0.85)],
         without_noise=0.8,
-        y_label="predicted accuracy",
     )
     draw_plan(curves, tmp_path / "plan.svg")
     text = (tmp_path / "plan.svg").read_text()

@@ -12,10 +12,10 @@ from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, re
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.engines.engine import fold
+from suffice.owner.forecast import PublicMoments
 from suffice.owner.mean_operator import (
     ExactSums,
     MeanOperator,
-    PublicMoments,
     Shape,
     ShrunkSignal,
     paired_transform,

@@ -496,7 +496,7 @@ class _PlanDisplay(JsonOutput, Overwriting):
         if self.json:
             show_json(plan.to_json())
             return
-        show_table(plan.title, plan.columns, plan.cells())
+        show_table(plan.title, tuple(plan.columns), plan.cells())
         for line in plan.advice:
             say(line)
 
@@ -555,7 +555,7 @@ def _advise_command() -> TyperCommand:
         if inputs.make("output", JsonOutput).json:
             show_json(advice.to_json())
             return
-        show_table(advice.title, advice.columns, advice.cells())
+        show_table(advice.title, tuple(advice.columns), advice.cells())
         say(*advice.advice)
 
     return make_command("advise", parts, run, help=_HELP)

@@ -20,19 +20,11 @@ from suffice.engines.clusters import Computing
 from suffice.engines.summary import Summary, fit_pipeline
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, check_choices, data_option, option, privacy_option
+from suffice.owner.forecast import EQUAL, SIGNALS, Plan, check_balance
 from suffice.owner.labelled import PublicRows, public_summary
-from suffice.owner.mean_operator import (
-    EQUAL,
-    SIGNALS,
-    Candidates,
-    MeanOperator,
-    check_balance,
-    choose,
-    mechanisms_at,
-)
+from suffice.owner.mean_operator import Candidates, MeanOperator, choose, mechanisms_at
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.moments import CLIP, Moments, calibrated_moments
-from suffice.owner.plans import Plan
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.owner.source import PublicSource, Source
@@ -65,7 +57,6 @@ __all__ = [
     "column_roles",
     "commands",
     "effective_labels",
-    "forecast_words",
     "heavy_tails",
     "merit",
     "randomised_records",
@@ -695,15 +686,6 @@ _LIGHT_TAILS = (
 )
 
 
-def forecast_words(assessment: Assessment) -> str:
-    """Return the forecast of a candidate as text."""
-    if assessment.labels is not None:
-        return f"labels count as {assessment.labels:,.0f} exact ones"
-    if assessment.signal_left is not None:
-        return f"{math.floor(100 * assessment.signal_left)} % of the signal left"
-    return "unknown without public rows"
-
-
 def reasons(question: Question, assessments: Sequence[Assessment]) -> tuple[str, ...]:
     """Return why the first candidate is advised, in sentences."""
     best = assessments[0]
@@ -883,28 +865,20 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Advice(Plan):
     """Releases that protect what is private, the advised one first; nothing private was read.
 
     Parameters
     ----------
-    question : Question
-        What was asked.
-    facts : TableFacts
-        The columns and the number of rows of the table.
     assessments : tuple of Assessment
         The candidates with their forecasts, the best first.
     commands : tuple of str
         The commands that set a budget, make the advised release and learn from it.
     """
 
-    question: Question
-    facts: TableFacts
     assessments: tuple[Assessment, ...]
     commands: tuple[str, ...]
-
-    columns = ("", "release", "forecast")
 
     @property
     def best(self) -> Assessment:
@@ -915,54 +889,6 @@ class Advice(Plan):
     def mechanism(self) -> Mechanism[Any]:
         """What makes the advised release: call its ``release``."""
         return self.best.candidate.mechanism
-
-    @property
-    def title(self) -> str:
-        """What the table shows."""
-        protected = _UNITS[Private(self.question.private)]
-        delta = f", delta = {round_up(self.question.delta)}" if self.question.delta else ""
-        return (
-            f"Releases that protect {protected} (epsilon = {self.question.epsilon:g}{delta}) of"
-            f" {self.facts.rows:,} rows, the best first. Only public facts were read."
-        )
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do, why, and the commands."""
-        return (*reasons(self.question, self.assessments), *self.commands)
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text."""
-        return [
-            (str(place), a.candidate.name, forecast_words(a))
-            for place, a in enumerate(self.assessments, 1)
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the advice as plain JSON values."""
-        question = self.question
-        return {
-            "private": str(question.private),
-            "epsilon": question.epsilon,
-            "delta": question.delta,
-            "rows": self.facts.rows,
-            "candidates": [
-                {
-                    "place": place,
-                    "release": a.candidate.mechanism.name,
-                    "name": a.candidate.name,
-                    "map": a.candidate.map,
-                    "estimator": a.candidate.estimator,
-                    "mechanism": a.mechanism,
-                    "coordinates": a.coordinates,
-                    "signal_left": a.signal_left,
-                    "effective_labels": a.labels,
-                }
-                for place, a in enumerate(self.assessments, 1)
-            ],
-            "advice": list(reasons(question, self.assessments)),
-            "commands": list(self.commands),
-        }
 
 
 def answer(question: Question, source: Source) -> Advice:
@@ -976,8 +902,57 @@ def answer(question: Question, source: Source) -> Advice:
             " or public rows with --public FILE (Python: delta, public)."
         )
     best_first = tuple(ranked(assessments))
-    best = best_first[0].candidate
-    return Advice(question, facts, best_first, commands(question, source, best))
+    why = reasons(question, best_first)
+    to_run = commands(question, source, best_first[0].candidate)
+    rows = [
+        {
+            "place": place,
+            "release": a.candidate.mechanism.name,
+            "name": a.candidate.name,
+            "map": a.candidate.map,
+            "estimator": a.candidate.estimator,
+            "mechanism": a.mechanism,
+            "coordinates": a.coordinates,
+            "signal_left": a.signal_left,
+            "effective_labels": a.labels,
+        }
+        for place, a in enumerate(best_first, 1)
+    ]
+    delta = f", delta = {round_up(question.delta)}" if question.delta else ""
+    return Advice(
+        title=(
+            f"Releases that protect {_UNITS[Private(question.private)]} (epsilon ="
+            f" {question.epsilon:g}{delta}) of {facts.rows:,} rows, the best first. Only public"
+            " facts were read."
+        ),
+        columns={
+            "": "{place}".format_map,
+            "release": "{name}".format_map,
+            "forecast": _forecast_words,
+        },
+        rows=rows,
+        facts={
+            "private": str(question.private),
+            "epsilon": question.epsilon,
+            "delta": question.delta,
+            "rows": facts.rows,
+            "candidates": rows,
+            "advice": list(why),
+            "commands": list(to_run),
+        },
+        advice=(*why, *to_run),
+        assessments=best_first,
+        commands=to_run,
+    )
+
+
+def _forecast_words(row: Mapping[str, Any]) -> str:
+    """Return the forecast of a candidate as text."""
+    if row["effective_labels"] is not None:
+        return f"labels count as {row['effective_labels']:,.0f} exact ones"
+    if row["signal_left"] is not None:
+        return f"{math.floor(100 * row['signal_left'])} % of the signal left"
+    return "unknown without public rows"
 
 
 def advise(

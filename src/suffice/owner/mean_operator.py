@@ -20,6 +20,17 @@ from suffice.errors import ParameterError
 from suffice.kernels import maps
 from suffice.notes import note
 from suffice.options import REQUIRED, data_option, option, privacy_option
+from suffice.owner.forecast import (
+    EQUAL,
+    SIGNALS,
+    Plan,
+    PublicMoments,
+    Utility,
+    accuracy_at,
+    check_balance,
+    planned_epsilons,
+    starred,
+)
 from suffice.owner.labelled import (
     Contents,
     LabelledPass,
@@ -30,7 +41,6 @@ from suffice.owner.labelled import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, make_release
-from suffice.owner.plans import Plan, PlanCurves, planned_epsilons
 from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Event
@@ -48,12 +58,10 @@ from suffice.release.release import Covariance, Release
 from suffice.tables.labels import Classes, check_classes
 
 __all__ = [
-    "EQUAL",
     "GROUPS",
     "MECHANISMS",
     "MOST_SHAPED",
     "MOST_STATES",
-    "SIGNALS",
     "Candidate",
     "Candidates",
     "ExactLabels",
@@ -62,14 +70,9 @@ __all__ = [
     "MeanOperator",
     "NoisySums",
     "OperatorMechanism",
-    "OperatorPlan",
-    "PublicMoments",
     "RandomisedLabels",
     "Shape",
     "ShrunkSignal",
-    "Utility",
-    "accuracy_at",
-    "check_balance",
     "choose",
     "gradient_change",
     "label_change",
@@ -78,7 +81,6 @@ __all__ = [
     "operator_procedure",
     "paired_transform",
     "plan_mean_operator",
-    "plan_operator",
     "whitening",
 ]
 
@@ -280,149 +282,6 @@ class ExactLabels(LabelledPass):
         return response.randomise(response.with_drawn(self.result(), unknown))
 
 
-EQUAL = 0.5  # the balance of two equally large classes
-# The part of the labels' variance that a linear model explains: hard, usual and easy problems.
-SIGNALS: Mapping[str, float] = {"hard": 0.05, "usual": 0.2, "easy": 0.7}
-_NOTHING = 1e-150  # rows so small have no size, and their scores no correlation with anything
-_LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)
-
-
-@dataclass(frozen=True)
-class Utility:
-    """Predicted effect of noise on a classifier.
-
-    Parameters
-    ----------
-    correlation : float
-        The largest correlation of scores and labels for the usual signal: what mechanisms are
-        compared by.
-    accuracy : tuple of float
-        Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
-    margin_noise : float
-        Variance that the noise adds to scores, at the penalty that is best without any noise. It
-        is one penalty for all, so that more noise is more; a learner penalises more, and has less.
-    lam : float
-        The penalty at which ``correlation`` is reached.
-    """
-
-    correlation: float
-    accuracy: tuple[float, ...]
-    margin_noise: float
-    lam: float
-
-    @property
-    def score_noise(self) -> float:
-        """Standard deviation that the noise adds to scores: the root of ``margin_noise``."""
-        return math.sqrt(self.margin_noise)
-
-
-def check_balance(balance: float | None, classes: int) -> float:
-    """Return the expected proportion of the positive class; None stands for equal classes."""
-    if balance is None:
-        return EQUAL
-    if classes != 2:
-        raise ParameterError(
-            f"A class balance can be declared for two classes only; there are {classes}. Remove"
-            " --balance."
-        )
-    if not (isinstance(balance, int | float) and 0 < balance < 1):
-        raise ParameterError(
-            f"The class balance must lie strictly between 0 and 1, for example 0.12; got"
-            f" {balance!r}."
-        )
-    return float(balance)
-
-
-def accuracy_at(correlation: float, balance: float = EQUAL) -> float:
-    """Return the accuracy of the best threshold on scores of this correlation with the labels.
-
-    Examples
-    --------
-    >>> round(accuracy_at(0.0, balance=0.12), 6)  # always the larger class
-    0.88
-    >>> round(accuracy_at(0.5), 3)
-    0.718
-    """
-    ratio = correlation / math.sqrt(max(1 - correlation**2, 1e-12))
-    if balance == EQUAL:
-        return _normal(ratio)
-    half = ratio / math.sqrt(balance * (1 - balance)) / 2  # d / 2
-    shift = math.log(balance / (1 - balance)) / max(2 * half, _NOTHING)  # L / d
-    return balance * _normal(half + shift) + (1 - balance) * _normal(half - shift)
-
-
-def _normal(x: float) -> float:
-    return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
-@dataclass(frozen=True, eq=False)
-class PublicMoments:
-    """The second moments S of public rows, and what is declared about their labels.
-
-    Parameters
-    ----------
-    values, vectors : array
-        Eigenvalues and eigenvectors of S.
-    count : int
-        Number of rows.
-    classes : int
-        Number of classes.
-    balance : float
-        Expected proportion of the positive of two classes; declared, never read from labels.
-    """
-
-    values: np.ndarray
-    vectors: np.ndarray
-    count: int
-    classes: int
-    balance: float = EQUAL
-
-    @classmethod
-    def of(cls, rows: np.ndarray, count: int, classes: int) -> "PublicMoments":
-        """Return the moments of a sample ``rows`` of ``count`` public rows."""
-        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-        return cls(np.maximum(values, 0.0), vectors, count, classes)
-
-    @property
-    def curvature(self) -> float:
-        """f''(0): 1/4 for the logistic loss, 1/K for softmax."""
-        return 1 / 4 if self.classes == 2 else 1 / self.classes
-
-    def utility(self, variances: np.ndarray) -> Utility:
-        """Return the prediction for noise of these variances along the eigenvectors of S."""
-        label_variance = 4 * self.balance * (1 - self.balance)
-        rho = {
-            name: self._correlations(variances / label_variance, r2) for name, r2 in SIGNALS.items()
-        }
-        best = [float(values.max()) for values in rho.values()]
-        accuracy = tuple(accuracy_at(correlation, self.balance) for correlation in best)
-        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
-        weight = 0.5 if self.classes == 2 else 1.0  # a/2
-        margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])
-        lam = float(_LAMS[np.argmax(rho["usual"])])
-        return Utility(float(rho["usual"].max()), accuracy, margin, lam)
-
-    def _noise(self, variances: np.ndarray) -> np.ndarray:
-        """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
-        columns = 1.0 if self.classes == 2 else 2.0
-        return np.asarray(columns * (self._inverse**2 * variances * self.values).sum(axis=1))
-
-    def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
-        """Return rho for each lam."""
-        s, inverse = self.values, self._inverse
-        pair = 1.0 if self.classes == 2 else 2 / self.classes  # the rows of the two compared
-        sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
-        k = r2 / max(float(s.sum()), _NOTHING) * pair**2
-        signal = k * (inverse**2 * s**3).sum(axis=1)
-        spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
-        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
-
-    @property
-    def _inverse(self) -> np.ndarray:
-        """H^-1 along the eigenvectors of S, a row for each lam."""
-        return 1 / (_LAMS[:, None] + self.curvature * self.values)
-
-
 _EXPONENTS = (0.0, 0.5, 1.0)  # as in `suffice.learner.denoise`
 _FLAT = 1e-9  # of the largest variance: no row varies in such a direction
 _NARROW = 0.03  # of the first component's range: a narrower one is scaled as if it had that
@@ -511,7 +370,8 @@ class ShrunkSignal:
     def utility(self, variances: np.ndarray) -> Utility:
         """Return the prediction for noise of these variances along the white coordinates."""
         rho = {name: math.sqrt(self.captured(variances, r2)) for name, r2 in SIGNALS.items()}
-        accuracy = tuple(accuracy_at(value, self.moments.balance) for value in rho.values())
+        balance = self.moments.balance
+        accuracy = {name: accuracy_at(value, balance) for name, value in rho.items()}
         shares, _ = self._shares(variances, SIGNALS["usual"])
         columns, weight = (1.0, 0.5) if self.moments.classes == 2 else (2.0, 1.0)
         noise = columns * float((shares**2 * variances).sum(axis=1).mean())
@@ -696,7 +556,7 @@ class Candidates:
         rows, count = public.sample()
         step = lattice_step(public.pipeline.norm_bound)
         moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
-        self._moments, self._unit = moments, step / moments.count
+        self._moments, self._unit, self.balance = moments, step / moments.count, balance
         self._weight = public.pipeline.intercept
         self._is_given = public.summary is None  # nothing was fitted on these rows
         self._codes = codes = rows / step
@@ -774,7 +634,7 @@ class Candidates:
         noise = calibrated_noise("laplace", reach, epsilon)
         own = noise.variance * self._unit**2 * (shape.back() ** 2).sum(axis=1)
         deviation = math.sqrt(float(own.mean()))
-        blank = Utility(0.0, (), 0.0, 0.0)
+        blank = Utility(0.0, {}, 0.0, 0.0)
         pair = Candidate(
             "laplace", epsilon, None, deviation, blank, shape, 0.0, float(own[-1]), paired=True
         )
@@ -952,146 +812,69 @@ def operator_procedure(
     return NoisySums(public, request, best)
 
 
-@dataclass(frozen=True, repr=False)
-class OperatorPlan(Plan):
-    """A table of what each mechanism would do at each epsilon; no label was read for it.
+def _plan_operator(
+    offered: Candidates,
+    expected: Candidates,
+    mechanism: str,
+    epsilons: Sequence[float],
+    delta: float,
+) -> Plan:
+    """Return what each mechanism that ``mechanism`` stands for would do at each epsilon.
 
-    Parameters
-    ----------
-    rows : tuple of Candidate
-        One for each mechanism and epsilon.
-    chosen : tuple of Candidate
-        The one that ``auto`` takes at each epsilon.
-    without_noise : Utility
-        What exact labels would give.
-    delta : float
-        The delta of all rows.
-    balance : float
-        Expected proportion of the positive class, as declared; 0.5 for equal classes.
+    Mechanisms are chosen among those ``offered`` as a release does it, for equal classes; accuracy
+    is predicted for the class balance of those ``expected``.
     """
-
-    rows: tuple[Candidate, ...]
-    chosen: tuple[Candidate, ...]
-    without_noise: Utility
-    delta: float
-    balance: float = EQUAL
-
-    columns = ("epsilon", "mechanism", "noise", "score noise", *SIGNALS)
-
-    @property
-    def title(self) -> str:
-        """What the table shows."""
-        classes = "two equal classes"
-        if self.balance != EQUAL:
-            classes = f"classes of {1 - self.balance:.3g} and {self.balance:.3g} of the rows"
-        return (
-            f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
-            f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
-            " labels' variance. Yours may be easier. * marks what auto chooses."
-        )
-
-    @property
-    def larger_class(self) -> float:
-        """The accuracy of a guess without the release: always the larger class."""
-        return max(self.balance, 1 - self.balance)
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text: noise per feature and in scores, and predicted accuracies.
-
-        A star marks what ``auto`` takes. Both noises are standard deviations.
-        """
-        lines = [
-            (
-                f"{row.epsilon:g}",
-                row.mechanism + (" *" if row in self.chosen else ""),
-                f"{row.deviation:.2g}",
-                f"{row.utility.score_noise:.2g}",
-                *(f"{value:.3f}" for value in row.utility.accuracy),
-            )
-            for row in self.rows
-        ]
-        exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
-        guess = [f"{self.larger_class:.3f}"] * len(SIGNALS)
-        return [
-            *lines,
-            ("", "without noise", "0", "0", *exact),
-            ("", "always the larger class", "", "", *guess),
-        ]
-
-    def curves(self) -> PlanCurves:
-        """Return the accuracy of the usual problem, and the band from hard to easy for the best."""
-        usual = list(SIGNALS).index("usual")
-        names = dict.fromkeys(row.mechanism for row in self.rows)
-        return PlanCurves(
-            epsilons=[row.epsilon for row in self.chosen],
-            series={
-                name: [
-                    (row.epsilon, row.utility.accuracy[usual])
-                    for row in self.rows
-                    if row.mechanism == name
-                ]
-                for name in names
-            },
-            band_name="auto, from hard to easy problems",
-            band=[(row.utility.accuracy[0], row.utility.accuracy[-1]) for row in self.chosen],
-            without_noise=self.without_noise.accuracy[usual],
-            y_label="predicted accuracy",
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as plain JSON values."""
-        signals = list(SIGNALS)
-        return {
-            "delta": self.delta,
-            "balance": self.balance,
-            "rows": [
+    rows = []
+    for epsilon in epsilons:
+        every = offered.every(mechanism, epsilon, delta)
+        best = offered.best(mechanism, epsilon, delta)
+        for name in dict.fromkeys(candidate.mechanism for candidate in every):
+            own = [candidate for candidate in every if candidate.mechanism == name]
+            taken = best if best.mechanism == name else choose(own)
+            row = taken if expected is offered else expected.like(taken, delta)
+            rows.append(
                 {
-                    "epsilon": row.epsilon,
-                    "mechanism": row.mechanism,
-                    "chosen": row in self.chosen,
+                    "epsilon": epsilon,
+                    "mechanism": name,
+                    "chosen": taken is best,
                     "whitened_at": row.whitened,
                     "noise": row.deviation,
                     "margin_noise": row.utility.margin_noise,
                     "score_noise": row.utility.score_noise,
-                    "accuracy": dict(zip(signals, row.utility.accuracy, strict=True)),
+                    "accuracy": row.utility.accuracy,
                 }
-                for row in self.rows
-            ],
-            "without_noise": dict(zip(signals, self.without_noise.accuracy, strict=True)),
-            "always_larger_class": self.larger_class,
-        }
-
-
-def plan_operator(
-    public: PublicRows,
-    classes: int,
-    mechanism: str,
-    epsilons: Sequence[float],
-    delta: float,
-    *,
-    balance: float = EQUAL,
-) -> OperatorPlan:
-    """Return what each mechanism that ``mechanism`` stands for would do at each epsilon.
-
-    Mechanisms are chosen as a release does it, for equal classes; ``balance`` is that of the
-    predicted accuracies.
-    """
-    names, candidates = mechanisms_at(mechanism, delta), Candidates(public, classes)
-    rows: list[Candidate] = []
-    chosen: list[Candidate] = []
-    for epsilon in epsilons:
-        every = candidates.every(mechanism, epsilon, delta)
-        chosen.append(candidates.best(mechanism, epsilon, delta))
-        rows += [
-            chosen[-1] if chosen[-1].mechanism == name else choose(own)
-            for name in names
-            if (own := [candidate for candidate in every if candidate.mechanism == name])
-        ]
+            )
+    balance, exact = expected.balance, expected.without_noise.accuracy
+    guess = max(balance, 1 - balance)
+    classes = "two equal classes"
     if balance != EQUAL:
-        candidates = Candidates(public, classes, balance)
-        forecasts = {id(row): candidates.like(row, delta) for row in rows}
-        chosen, rows = ([forecasts[id(row)] for row in part] for part in (chosen, rows))
-    return OperatorPlan(tuple(rows), tuple(chosen), candidates.without_noise, delta, balance)
+        classes = f"classes of {1 - balance:.3g} and {balance:.3g} of the rows"
+    return Plan(
+        title=(
+            f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
+            f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
+            " labels' variance. Yours may be easier. * marks what auto chooses."
+        ),
+        columns={
+            "epsilon": "{epsilon:g}".format_map,
+            "mechanism": starred("{mechanism}"),
+            "noise": "{noise:.2g}".format_map,
+            "score noise": "{score_noise:.2g}".format_map,
+            **{name: f"{{accuracy[{name}]:.3f}}".format_map for name in SIGNALS},
+        },
+        rows=rows,
+        facts={
+            "delta": delta,
+            "balance": balance,
+            "rows": rows,
+            "without_noise": exact,
+            "always_larger_class": guess,
+        },
+        footer=[
+            ("", "without noise", "0", "0", *(f"{value:.3f}" for value in exact.values())),
+            ("", "always the larger class", "", "", *[f"{guess:.3f}"] * len(SIGNALS)),
+        ],
+    )
 
 
 @dataclass(frozen=True)
@@ -1223,7 +1006,7 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         best = every.best(self.mechanism, self.epsilon, self.delta)
         return operator_procedure(public, request, best)
 
-    def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> OperatorPlan:
+    def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return what each mechanism would do at each epsilon, from public rows alone.
 
         Parameters
@@ -1235,19 +1018,15 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
 
         Returns
         -------
-        OperatorPlan
+        Plan
             A table of noise and predicted accuracy, for the class balance that was declared.
         """
         public = self.public(source)
-        classes = len(public.classes)
-        return plan_operator(
-            public.rows,
-            classes,
-            self.mechanism,
-            planned_epsilons(epsilons or self.epsilon),
-            self.delta,
-            balance=check_balance(self.balance, classes),
-        )
+        rows, classes = public.rows, len(public.classes)
+        offered, balance = Candidates(rows, classes), check_balance(self.balance, classes)
+        expected = offered if balance == EQUAL else Candidates(rows, classes, balance)
+        compared = planned_epsilons(epsilons or self.epsilon)
+        return _plan_operator(offered, expected, self.mechanism, compared, self.delta)
 
     def release_whatever_labels(
         self,
@@ -1344,7 +1123,7 @@ def plan_mean_operator(
     label: str | None = None,
     features: Sequence[str] | None = None,
     **settings: Any,
-) -> OperatorPlan:
+) -> Plan:
     """Return what each mechanism would do at each epsilon, from public rows alone.
 
     Parameters
@@ -1364,8 +1143,10 @@ def plan_mean_operator(
 
     Returns
     -------
-    OperatorPlan
-        A table of noise and predicted accuracy.
+    Plan
+        A table of noise and predicted accuracy; a row has the ``epsilon`` and ``mechanism``,
+        whether it is ``chosen`` by auto, its ``noise`` and ``score_noise`` (standard deviations)
+        and its ``accuracy`` on hard, usual and easy problems.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,8 @@ from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
 from suffice.notes import note
 from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
+from suffice.owner.forecast import Plan
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
-from suffice.owner.plans import GuaranteePlan, Plan
 from suffice.owner.source import OwnerReport, Source, counted
 from suffice.plain_text import listed
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
@@ -567,7 +568,18 @@ class Mechanism(ABC, Generic[P]):
         for request in requests:
             procedure = request.choose(request.public(source))
             guarantees += procedure.guarantees(procedure.accumulator(identified=False))
-        return GuaranteePlan(tuple(guarantees))
+        rows = [guarantee.to_json() for guarantee in guarantees]
+        return Plan(
+            title="What a release would guarantee; no private cell was read",
+            columns={
+                "epsilon": lambda row: f"{row['epsilon'] or math.inf:.4g}",
+                "delta": "{delta:g}".format_map,
+                "unit": "{unit}".format_map,
+                "guarantee": "{kind}".format_map,
+            },
+            rows=rows,
+            facts={"rows": rows},
+        )
 
 
 def _at_epsilon(mechanism: Mechanism[P], epsilon: float) -> Mechanism[P]:

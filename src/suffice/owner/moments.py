@@ -19,6 +19,7 @@ import pyarrow as pa
 from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
 from suffice.errors import ParameterError, TableError
 from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
+from suffice.owner.forecast import Plan, planned_epsilons
 from suffice.owner.labelled import CellFingerprint, LabelFingerprint, PublicRows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import (
@@ -30,7 +31,6 @@ from suffice.owner.mechanism import (
     Procedure,
     Public,
 )
-from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.scaling import (
     UNCLIPPED,
     PrivateRows,
@@ -57,9 +57,7 @@ __all__ = [
     "BlockNoise",
     "FilledWith",
     "MomentNoise",
-    "MomentOption",
     "MomentPass",
-    "MomentPlan",
     "Moments",
     "MomentsUnit",
     "NoisyMoments",
@@ -70,7 +68,6 @@ __all__ = [
     "moment_arrays",
     "moments_noise",
     "plan_moments",
-    "plan_private_moments",
 ]
 
 
@@ -465,154 +462,63 @@ _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordina
 _DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
 
 
-@dataclass(frozen=True)
-class MomentOption:
-    """One release that could be made.
-
-    Attributes
-    ----------
-    epsilon : float
-        What it would cost each record.
-    products : float
-        The noise on products of two coordinates, over the mean square of a coordinate.
-    means : float
-        The noise on the mean of a coordinate, over the coordinate's root mean square.
-    by_class : float
-        The noise on the means by class, over the same.
-    proportion : float
-        The noise on a class proportion.
-    penalty : float
-        The penalty that the noise on products adds, over the mean square of a coordinate.
-    length : float
-        The expected length of the noise on the means by class, in rows of length 1.
-    """
-
-    epsilon: float
-    products: float
-    means: float
-    by_class: float
-    proportion: float
-    penalty: float
-    length: float
-
-    @property
-    def verdict(self) -> str:
-        """fine, noisy, means only or too noisy."""
-        if self.length > _DROWNED:
-            return "too noisy"
-        if self.penalty <= _LITTLE:
-            return "fine"
-        return "noisy" if self.penalty <= _MUCH else "means only"
-
-
-@dataclass(frozen=True)
-class MomentPlan(Plan):
-    """How much noise moments would have at each epsilon; no record was read.
-
-    Attributes
-    ----------
-    options : tuple of MomentOption
-        The releases that are compared.
-    rows : int
-        The number of records.
-    coordinates : int
-        The number of coordinates of a row.
-    """
-
-    options: tuple[MomentOption, ...]
-    rows: int
-    coordinates: int
-
-    columns = ("epsilon", "products", "means", "means by class", "class proportions", "")
-
-    @property
-    def title(self) -> str:
-        """What the table shows."""
-        return (
-            "Noise (standard deviation) over the size of what is released, without any private"
-            f" cell: {self.rows:,} records, {self.coordinates} coordinates"
-        )
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do, in sentences."""
-        good = [option.epsilon for option in self.options if option.verdict in {"fine", "noisy"}]
-        if not good:
-            remedy = "Raise epsilon, release fewer columns, or wait for more records."
-            return (f"The noise hides how columns vary together. {remedy}",)
-        return (f"From epsilon = {min(good):g} on, a learner can use how columns vary together.",)
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text."""
-        return [
-            (
-                f"{option.epsilon:g}",
-                f"{option.products:.3g}",
-                f"{option.means:.3g}",
-                f"{option.by_class:.3g}",
-                f"{option.proportion:.3g}",
-                option.verdict,
-            )
-            for option in self.options
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as plain JSON values."""
-        return {
-            "rows": self.rows,
-            "coordinates": self.coordinates,
-            "options": [
-                {
-                    "epsilon": option.epsilon,
-                    "products": option.products,
-                    "means": option.means,
-                    "means_by_class": option.by_class,
-                    "class_proportions": option.proportion,
-                    "verdict": option.verdict,
-                }
-                for option in self.options
-            ],
-            "advice": list(self.advice),
-        }
-
-
-def plan_private_moments(
+def _plan_moments(
     rows: PrivateRows, size: int, classes: int, epsilons: Sequence[float], delta: float
-) -> MomentPlan:
+) -> Plan:
     """Return the noise of moments of ``size`` such records at each epsilon; reads none of them.
 
     A public table that scales come from says how long rows are. Otherwise they are taken to be as
     long as allowed.
     """
     width = len(rows.pipeline.outputs)
-    square = _mean_square(rows, width)
-    options = []
+    square = 1 / width  # the mean square of a coordinate, in rows of length 1
+    if rows.public is not None:
+        sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
+        square = max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
+    table = []
     for epsilon in epsilons:
         noise = calibrated_moments(width, classes, size, epsilon, delta)
-        options.append(MomentOption(epsilon, **_ratios(noise, width, size, square)))
-    return MomentPlan(tuple(options), size, width)
-
-
-def _mean_square(rows: PrivateRows, width: int) -> float:
-    """Return the mean square of a coordinate, in rows of length 1."""
-    if rows.public is None:
-        return 1 / width
-    sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
-    return max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
-
-
-def _ratios(noise: MomentNoise, width: int, size: int, square: float) -> dict[str, float]:
-    """Return the fields of an option but for its epsilon."""
-    deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
-    root = math.sqrt(square)
-    return {
-        "products": deviation.get("products", deviation["diagonal"]) / square,
-        "means": deviation["mean"] / root,
-        "by_class": deviation["operator"] / root,
-        "proportion": deviation["counts"] / (2 if noise.weights.classes == 2 else 1),
-        "penalty": math.sqrt(width / 2) * deviation["diagonal"] / square,
-        "length": math.sqrt(width) * deviation["operator"],
-    }
+        deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
+        penalty = math.sqrt(width / 2) * deviation["diagonal"] / square
+        verdict = "means only"
+        if math.sqrt(width) * deviation["operator"] > _DROWNED:
+            verdict = "too noisy"
+        elif penalty <= _MUCH:
+            verdict = "fine" if penalty <= _LITTLE else "noisy"
+        table.append(
+            {
+                "epsilon": epsilon,
+                "products": deviation.get("products", deviation["diagonal"]) / square,
+                "means": deviation["mean"] / math.sqrt(square),
+                "means_by_class": deviation["operator"] / math.sqrt(square),
+                "class_proportions": deviation["counts"] / (2 if classes == 2 else 1),
+                "verdict": verdict,
+            }
+        )
+    good = [row["epsilon"] for row in table if row["verdict"] in {"fine", "noisy"}]
+    advice = (
+        f"From epsilon = {min(good):g} on, a learner can use how columns vary together."
+        if good
+        else "The noise hides how columns vary together. Raise epsilon, release fewer columns, or"
+        " wait for more records."
+    )
+    return Plan(
+        title=(
+            "Noise (standard deviation) over the size of what is released, without any private"
+            f" cell: {size:,} records, {width} coordinates"
+        ),
+        columns={
+            "epsilon": "{epsilon:g}".format_map,
+            "products": "{products:.3g}".format_map,
+            "means": "{means:.3g}".format_map,
+            "means by class": "{means_by_class:.3g}".format_map,
+            "class proportions": "{class_proportions:.3g}".format_map,
+            "": "{verdict}".format_map,
+        },
+        rows=table,
+        facts={"rows": size, "coordinates": width, "options": table, "advice": [advice]},
+        advice=(advice,),
+    )
 
 
 _MOST_COORDINATES = 4096  # of a row: the square of it has to fit into memory
@@ -751,14 +657,14 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
             public.rows, public.size, public.classes, noise, self.epsilon, self.delta
         )
 
-    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> MomentPlan:
+    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
         """Return how much noise a release would have, from public information alone."""
         if isinstance(self.standardize, str) and self.standardize == "rows":
             raise ParameterError(
                 "A plan reads no private row. Declare ranges or a bound, or name a public table."
             )
         rows = self.private_rows(source)
-        return plan_private_moments(
+        return _plan_moments(
             rows,
             _size(rows, source),
             len(self.declared_classes()),
@@ -796,7 +702,7 @@ def plan_moments(
     label: str | None = None,
     features: Sequence[str] | None = None,
     **settings: Any,
-) -> MomentPlan:
+) -> Plan:
     """Return how much noise moments of the table ``X`` would have, from public information alone.
 
     Parameters
@@ -816,8 +722,11 @@ def plan_moments(
 
     Returns
     -------
-    MomentPlan
-        A table of noise, and what it means.
+    Plan
+        A table of noise, and what it means; a row has the ``epsilon``, the noise on ``products`` of
+        two coordinates over the mean square of a coordinate, on ``means`` and ``means_by_class``
+        over its root, on ``class_proportions``, and a ``verdict``: fine, noisy, means only or too
+        noisy.
     """
     several = tuple(epsilon) if isinstance(epsilon, Sequence) else ()
     first = several[0] if several else epsilon

@@ -37,6 +37,7 @@ from suffice.owner.count_noise import (
     count_noise,
     every_count_noise,
 )
+from suffice.owner.forecast import Cell, Plan, planned_epsilons, starred
 from suffice.owner.labelled import (
     Contents,
     LabelFingerprint,
@@ -50,11 +51,10 @@ from suffice.owner.labelled import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator, RandomisedLabels
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, Public
-from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.source import LabelledBatch, LabelledPart, PublicSource
 from suffice.privacy.calibrate import check_delta, check_epsilon, check_promise
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Protection
+from suffice.privacy.guarantee import Assumption, Budget, Protection
 from suffice.release.codec import encode, load
 from suffice.release.release import Release, RowSet
 from suffice.strict_json import canonical
@@ -74,13 +74,8 @@ __all__ = [
     "ExactCounts",
     "LabelProportions",
     "NoisyProportions",
-    "PlannedProportions",
-    "PlannedSkew",
-    "ProportionForecast",
-    "ProportionPlan",
     "ProportionPlanner",
     "SigmaRule",
-    "SkewPlan",
     "SkewPlanner",
     "SkewedBags",
     "SkewedSource",
@@ -276,105 +271,6 @@ KAPPA: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class PlannedProportions:
-    """One mechanism at one epsilon, and the error that is predicted for it.
-
-    Parameters
-    ----------
-    mechanism : str
-        Name of the mechanism.
-    epsilon : float
-        The epsilon that it is calibrated for.
-    distortion : float
-        Predicted error of the proportions: the expected sum over classes of how far off they are,
-        averaged over bags.
-    worst : float
-        The same for the bag in which it is largest.
-    protected : bool
-        Whether the guarantee is global.
-    """
-
-    mechanism: str
-    epsilon: float
-    distortion: float
-    worst: float
-    protected: bool
-
-
-@dataclass(frozen=True, repr=False)
-class ProportionPlan(Plan):
-    """A table of predicted errors of proportions; no label was read for it.
-
-    Parameters
-    ----------
-    rows : tuple of PlannedProportions
-        One for each mechanism and epsilon. Dirichlet mechanisms are predicted for equal classes.
-    chosen : tuple of PlannedProportions
-        What ``auto`` takes at each epsilon.
-    delta : float
-        The delta of all rows.
-    sizes : tuple of int
-        Number of rows of each bag.
-    classes : int
-        Number of classes.
-    overlap : int
-        The largest number of bags that one row is in.
-    """
-
-    rows: tuple[PlannedProportions, ...]
-    chosen: tuple[PlannedProportions, ...]
-    delta: float
-    sizes: tuple[int, ...]
-    classes: int
-    overlap: int
-
-    title = (
-        "Predicted error of the proportions of a bag, summed over classes: on average, and in the"
-        " worst bag. Dirichlet mechanisms are predicted for equal classes. * marks what auto"
-        " chooses."
-    )
-    columns = ("epsilon", "mechanism", "error", "worst bag", "guarantee")
-    advice = _NATURAL_BAGS
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text; a star marks what ``auto`` takes."""
-        return [
-            (
-                f"{row.epsilon:g}",
-                row.mechanism + (" *" if row in self.chosen else ""),
-                _shown(row.distortion),
-                _shown(row.worst),
-                "global" if row.protected else "data-dependent",
-            )
-            for row in self.rows
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as plain JSON values."""
-        return {
-            "delta": self.delta,
-            "sizes": list(self.sizes),
-            "classes": self.classes,
-            "overlap": self.overlap,
-            "rows": [
-                {
-                    "epsilon": row.epsilon,
-                    "mechanism": row.mechanism,
-                    "chosen": row in self.chosen,
-                    "distortion": row.distortion if math.isfinite(row.distortion) else None,
-                    "worst": row.worst if math.isfinite(row.worst) else None,
-                    "protected": row.protected,
-                }
-                for row in self.rows
-            ],
-        }
-
-
-def _shown(distortion: float) -> str:
-    return f"{distortion:.3g}" if distortion < FARTHEST else "useless"
-
-
 def plan_proportions(
     sizes: Sequence[int],
     classes: int | Sequence[Any],
@@ -383,7 +279,7 @@ def plan_proportions(
     *,
     overlap: int = 1,
     kappa: int | None = None,
-) -> ProportionPlan:
+) -> Plan:
     """Return the predicted error of proportions, mechanism by mechanism; reads no label.
 
     Parameters
@@ -403,8 +299,12 @@ def plan_proportions(
 
     Returns
     -------
-    ProportionPlan
-        A table of predicted errors.
+    Plan
+        A table of predicted errors. A row has the ``epsilon`` and ``mechanism``, whether auto takes
+        it (``chosen``), the ``distortion``: the expected sum over classes of how far off the
+        proportions of a bag are, averaged over bags, the same for the ``worst`` bag, and whether
+        the guarantee is global (``protected``). Dirichlet mechanisms are predicted for equal
+        classes.
 
     Examples
     --------
@@ -419,23 +319,58 @@ def plan_proportions(
     """
     bags = bag_sizes(sizes, classes, overlap)
     delta, settings = check_delta(delta), DirichletSettings(kappa)
-    rows: list[PlannedProportions] = []
-    chosen: list[PlannedProportions] = []
+    rows = []
     for e in planned_epsilons(epsilon):
-        planned = [
-            _planned(name, e, noise)
-            for name, noise in every_count_noise(bags, e, delta, settings).items()
+        every = every_count_noise(bags, e, delta, settings)
+        errors = {name: noise.distortion() for name, noise in every.items()}
+        protected = [name for name in every if every[name].kind is Protection.GLOBAL]
+        best = min(protected, key=lambda name: float(errors[name].mean()))
+        rows += [
+            {
+                "epsilon": e,
+                "mechanism": name,
+                "chosen": name == best,
+                "distortion": _finite(by_bag.mean()),
+                "worst": _finite(by_bag.max()),
+                "protected": name in protected,
+            }
+            for name, by_bag in errors.items()
         ]
-        rows += planned
-        chosen.append(min((row for row in planned if row.protected), key=lambda r: r.distortion))
-    bag_rows = tuple(int(n) for n in bags.sizes)
-    return ProportionPlan(tuple(rows), tuple(chosen), delta, bag_rows, bags.classes, bags.overlap)
+    return Plan(
+        title=(
+            "Predicted error of the proportions of a bag, summed over classes: on average, and in"
+            " the worst bag. Dirichlet mechanisms are predicted for equal classes. * marks what"
+            " auto chooses."
+        ),
+        columns={
+            "epsilon": "{epsilon:g}".format_map,
+            "mechanism": starred("{mechanism}"),
+            "error": _error("distortion"),
+            "worst bag": _error("worst"),
+            "guarantee": lambda row: "global" if row["protected"] else "data-dependent",
+        },
+        rows=rows,
+        facts={
+            "delta": delta,
+            "sizes": [int(n) for n in bags.sizes],
+            "classes": bags.classes,
+            "overlap": bags.overlap,
+            "rows": rows,
+        },
+        advice=_NATURAL_BAGS,
+    )
 
 
-def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions:
-    by_bag = noise.distortion()
-    mean, worst = float(by_bag.mean()), float(by_bag.max())
-    return PlannedProportions(name, epsilon, mean, worst, noise.kind is Protection.GLOBAL)
+def _finite(error: float) -> float | None:
+    """Return an error that JSON can hold."""
+    return float(error) if math.isfinite(error) else None
+
+
+def _error(name: str) -> Cell:
+    """Return how a cell shows an error: one as large as any two proportions differ is useless."""
+    return lambda row: (
+        "useless" if row[name] is None or row[name] >= FARTHEST else f"{row[name]:.3g}"
+    )
 
 
 def skew_epsilon(skew: float, classes: int) -> float:
@@ -445,104 +380,6 @@ def skew_epsilon(skew: float, classes: int) -> float:
     return math.log(skew * (classes - 1) / (1 - skew))
 
 
-@dataclass(frozen=True)
-class PlannedSkew:
-    """One division of epsilon between the skew of bags and the noise on their proportions.
-
-    Parameters
-    ----------
-    skew : float
-        Probability that a row goes to the bag of its own class.
-    sets_epsilon : float
-        What the bags cost each label.
-    counts_epsilon : float
-        What remains for the noise on proportions.
-    mechanism : str
-        The mechanism of the proportions.
-    distortion : float
-        Predicted error of the proportions.
-    separation : float
-        How different the bags are: the smallest singular value of the matrix of proportions, for
-        equal classes, skew - (1 - skew)/(K - 1).
-    error : float
-        Predicted error of what is learnt, (distortion + sampling) / separation: the error of a
-        bag's proportions, with what a bag of its size has anyway, grows when bags are alike.
-    """
-
-    skew: float
-    sets_epsilon: float
-    counts_epsilon: float
-    mechanism: str
-    distortion: float
-    separation: float
-    error: float
-
-
-@dataclass(frozen=True, repr=False)
-class SkewPlan(Plan):
-    """A table of skews at one total epsilon.
-
-    Parameters
-    ----------
-    rows : tuple of PlannedSkew
-        One for each skew that the epsilon allows.
-    chosen : PlannedSkew
-        The one of least predicted error.
-    epsilon, delta : float
-        What bags and proportions may cost together.
-    rows_in_all : int
-        Number of rows of the table.
-    classes : int
-        Number of classes, and of bags.
-    """
-
-    rows: tuple[PlannedSkew, ...]
-    chosen: PlannedSkew
-    epsilon: float
-    delta: float
-
-    rows_in_all: int
-    classes: int
-
-    columns = (
-        "skew",
-        "epsilon of bags",
-        "epsilon of proportions",
-        "mechanism",
-        "error of proportions",
-        "error of learning",
-    )
-    advice = _SKEWED_BAGS
-
-    @property
-    def title(self) -> str:
-        """What the table shows."""
-        return (
-            f"{self.rows_in_all:,} rows in {self.classes} bags, formed from the labels, at epsilon"
-            f" {self.epsilon:g} in total. A larger skew is easier to learn from, and makes the"
-            " proportions noisier. * marks the least error."
-        )
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text; a star marks the least error."""
-        return [
-            (
-                f"{row.skew:g}" + (" *" if row == self.chosen else ""),
-                f"{row.sets_epsilon:.3g}",
-                f"{row.counts_epsilon:.3g}",
-                row.mechanism,
-                f"{row.distortion:.3g}",
-                f"{row.error:.3g}",
-            )
-            for row in self.rows
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as plain JSON values."""
-        rows = [{**vars(row), "chosen": row == self.chosen} for row in self.rows]
-        return {"epsilon": self.epsilon, "delta": self.delta, "rows": rows}
-
-
 def plan_skew(
     rows: int,
     classes: int | Sequence[Any],
@@ -550,7 +387,7 @@ def plan_skew(
     delta: float = 0.0,
     *,
     skews: Sequence[float] = _SKEWS,
-) -> SkewPlan:
+) -> Plan:
     """Return how skew trades against the noise of proportions at a total ``epsilon`` per label.
 
     What the bags cost is missing from the proportions: a larger skew is easier to learn from, and
@@ -569,8 +406,12 @@ def plan_skew(
 
     Returns
     -------
-    SkewPlan
-        A table of skews and predicted errors.
+    Plan
+        A table of skews and predicted errors, that of least error ``chosen``. A row has the
+        ``skew``: the probability that a row goes to the bag of its own class, what the bags cost
+        each label (``sets_epsilon``), what remains for the proportions (``counts_epsilon``), their
+        ``mechanism`` and ``distortion``, the ``separation`` of bags, and the ``error`` of what is
+        learnt.
 
     Raises
     ------
@@ -580,27 +421,52 @@ def plan_skew(
     Examples
     --------
     >>> import suffice
-    >>> suffice.plan_skew(3000, 2, epsilon=2.0).chosen.skew
-    0.85
+    >>> [row["skew"] for row in suffice.plan_skew(3000, 2, epsilon=2.0).chosen]
+    [0.85]
     """
     check_epsilon(epsilon)
     number = classes if isinstance(classes, int) else len(check_classes(classes))
     if rows < number:
         raise ParameterError("There must be a row for every bag, and a bag for every class.")
     bags = bag_sizes([rows // number] * number, number)
-    planned = [_planned_skew(skew, bags, epsilon, delta) for skew in skews]
-    useful = [row for row in planned if row is not None]
-    if not useful:
+    table = [row for skew in skews if (row := _planned_skew(skew, bags, epsilon, delta))]
+    if not table:
         raise ParameterError(
             "No skew leaves enough epsilon for the proportions. Raise --epsilon, use more rows, or"
             " form bags without looking at labels."
         )
-    best = min(useful, key=lambda row: row.error)
-    return SkewPlan(tuple(useful), best, epsilon, delta, rows, number)
+    least = min(row["error"] for row in table)
+    for row in table:
+        row["chosen"] = row["error"] == least
+    return Plan(
+        title=(
+            f"{rows:,} rows in {number} bags, formed from the labels, at epsilon {epsilon:g} in"
+            " total. A larger skew is easier to learn from, and makes the proportions noisier. *"
+            " marks the least error."
+        ),
+        columns={
+            "skew": starred("{skew:g}"),
+            "epsilon of bags": "{sets_epsilon:.3g}".format_map,
+            "epsilon of proportions": "{counts_epsilon:.3g}".format_map,
+            "mechanism": "{mechanism}".format_map,
+            "error of proportions": "{distortion:.3g}".format_map,
+            "error of learning": "{error:.3g}".format_map,
+        },
+        rows=table,
+        facts={"epsilon": epsilon, "delta": delta, "rows": table},
+        advice=_SKEWED_BAGS,
+    )
 
 
-def _planned_skew(skew: float, bags: BagSizes, epsilon: float, delta: float) -> PlannedSkew | None:
-    """Return the forecast for one skew; None where nothing useful remains of epsilon."""
+def _planned_skew(
+    skew: float, bags: BagSizes, epsilon: float, delta: float
+) -> dict[str, Any] | None:
+    """Return the forecast for one skew; None where nothing useful remains of epsilon.
+
+    ``separation`` says how different bags are: the smallest singular value of the matrix of
+    proportions for equal classes. The error of a bag's proportions, with what a bag of its size has
+    anyway, grows when bags are alike: ``error`` is (distortion + sampling) / separation.
+    """
     number = bags.classes
     if skew <= 1 / number:
         return None
@@ -614,8 +480,15 @@ def _planned_skew(skew: float, bags: BagSizes, epsilon: float, delta: float) -> 
     other = (1 - skew) / (number - 1)
     spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
     sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
-    error = (distortion + sampling) / (skew - other)
-    return PlannedSkew(skew, cost, epsilon - cost, name, distortion, skew - other, error)
+    return {
+        "skew": skew,
+        "sets_epsilon": cost,
+        "counts_epsilon": epsilon - cost,
+        "mechanism": name,
+        "distortion": distortion,
+        "separation": skew - other,
+        "error": (distortion + sampling) / (skew - other),
+    }
 
 
 @dataclass(frozen=True)
@@ -972,31 +845,6 @@ class BagSource(PublicSource):
             )
 
 
-@dataclass(frozen=True, eq=False)
-class ProportionForecast:
-    """What a release would guarantee and how good it would be; no label was read for it.
-
-    Parameters
-    ----------
-    mechanism : str
-        The mechanism that the release would use.
-    guarantee : Guarantee
-        What the release would protect, and how strongly.
-    bags : tuple
-        Names of the bags.
-    sizes : array of int
-        Number of rows of each bag.
-    distortion : array of float
-        Predicted error of each bag's proportions: the sum over classes of how far off they are.
-    """
-
-    mechanism: str
-    guarantee: Guarantee
-    bags: tuple[Any, ...]
-    sizes: np.ndarray
-    distortion: np.ndarray
-
-
 @dataclass(frozen=True)
 class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
     """Publish noisy class proportions of bags, that is of groups of rows such as a ward or a year.
@@ -1140,28 +988,6 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             overlap=bags.overlap,
             kappa=self.kappa,
         )
-
-    def forecast(self, data: Any, bags: Any) -> ProportionForecast:
-        """Return the guarantee and the predicted error of a release, from public rows alone.
-
-        Parameters
-        ----------
-        data
-            The table.
-        bags
-            Its bags, as in `BagSource`.
-
-        Returns
-        -------
-        ProportionForecast
-            The mechanism, the guarantee and the predicted error of each bag.
-        """
-        public = self.public(BagSource(data, None, bags))
-        procedure = self.choose(public)
-        sizes, names = public.bags.sizes, public.bags.names
-        distortion = procedure.noise.distortion()
-        (guarantee,) = procedure.guarantees(procedure.accumulator(identified=False))
-        return ProportionForecast(procedure.mechanism, guarantee, names, sizes, distortion)
 
     def _bags(self, table: Table, bags: Any, classes: Classes) -> Bags:
         if isinstance(bags, Release):

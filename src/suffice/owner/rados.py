@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from operator import index
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from suffice.engines.sums import HadamardSums, SubsetSums, WeightedSums, default
 from suffice.errors import ParameterError
 from suffice.kernels import rados as kernel
 from suffice.options import data_option, names, option, privacy_option
+from suffice.owner.forecast import Plan
 from suffice.owner.labelled import CellFingerprint, LabelFingerprint, PublicRows
 from suffice.owner.mechanism import (
     CLASSES,
@@ -31,8 +33,7 @@ from suffice.owner.mechanism import (
     Procedure,
     Public,
 )
-from suffice.owner.moments import calibrated_moments
-from suffice.owner.plans import Plan
+from suffice.owner.moments import MomentNoise, calibrated_moments
 from suffice.owner.scaling import (
     UNCLIPPED,
     PrivateRows,
@@ -69,9 +70,7 @@ __all__ = [
     "FreeSubsets",
     "HadamardSubsets",
     "NoisePlace",
-    "RadoOption",
     "RadoPass",
-    "RadoPlan",
     "RadoProcedure",
     "RadoRequest",
     "RadoUnit",
@@ -81,7 +80,6 @@ __all__ = [
     "binomials",
     "check_request",
     "label_noise",
-    "plan_private_rows",
     "plan_rados",
     "procedure_for",
 ]
@@ -822,7 +820,6 @@ def procedure_for(request: RadoRequest) -> RadoProcedure:
 
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
-# How a table shows what JSON has codes for.
 _SHARED, _ON_SUMS, _ON_RECORDS = (
     "rados, shared noise",
     "rados, noise on the matrix",
@@ -832,7 +829,7 @@ _WHERE = {
     _SHARED: "once, to all sums",
     _ON_SUMS: "to every sum",
     _ON_RECORDS: "to every record",
-}
+}  # how a table shows what JSON has codes for
 _VERDICTS = {
     "fine": "useful",
     "noisy": "noisy",
@@ -841,271 +838,148 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True)
-class RadoOption:
-    """One release that could be made, and its noise per coordinate, as standard deviations.
-
-    Parameters
-    ----------
-    release : str
-        What is released, and where its noise is added.
-    unit : str
-        What it protects: label or record.
-    count : int
-        Number of rados.
-    noise : float
-        Noise on one rado.
-    mean_noise : float
-        Noise on the mean of all rados.
-    spread : float
-        How much a rado varies with its random subset.
-    """
-
-    release: str
-    unit: str
-    count: int
-    noise: float
-    mean_noise: float
-    spread: float
-
-    @property
-    def ratio(self) -> float:
-        """Noise on a rado over its spread."""
-        return self.noise / self.spread
-
-    @property
-    def mean_ratio(self) -> float:
-        """Noise on the mean of all rados over the same spread."""
-        return self.mean_noise / self.spread
-
-    @property
-    def verdict(self) -> str:
-        """A code: fine, noisy, mean only (only their mean is useful) or drowned (too noisy)."""
-        if self.ratio <= _FINE:
-            return "fine"
-        if self.ratio <= _DROWNED:
-            return "noisy"
-        return "mean only" if self.mean_ratio <= _DROWNED else "drowned"
-
-
-@dataclass(frozen=True, repr=False)
-class RadoPlan(Plan):
-    """What noise would do to subset sums (rados) for each unit; no row was read.
-
-    Parameters
-    ----------
-    options : tuple of RadoOption
-        The releases that are compared.
-    verdicts : tuple of str
-        What to do, in sentences.
-    rows : int
-        Number of rows.
-    products_ratio : float
-        Noise on mean products of two columns, protecting records: that of these sums over that of
-        moments (`suffice.Moments`).
-    operator_ratio : float
-        The same of the noise on the mean operator.
-    """
-
-    options: tuple[RadoOption, ...]
-    verdicts: tuple[str, ...]
-    rows: int
-    products_ratio: float
-    operator_ratio: float
-
-    columns = ("noise is added", "protects", "sums", "spread", "noise", "noise on mean", "verdict")
-
-    @property
-    def title(self) -> str:
-        """What the table shows."""
-        return (
-            f"Subset sums of {self.rows:,} rows: how much they vary, and their noise"
-            " (standard deviations per coordinate)"
-        )
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do, in sentences."""
-        return self.verdicts
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text."""
-        return [
-            (
-                _WHERE[option.release],
-                option.unit,
-                str(option.count),
-                f"{option.spread:.3g}",
-                f"{option.noise:.3g}",
-                f"{option.mean_noise:.3g}",
-                _VERDICTS[option.verdict],
-            )
-            for option in self.options
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as plain JSON values."""
-        return {
-            "rows": self.rows,
-            "options": [
-                {
-                    "release": option.release,
-                    "unit": option.unit,
-                    "count": option.count,
-                    "noise": option.noise,
-                    "mean_noise": option.mean_noise,
-                    "spread": option.spread,
-                    "verdict": option.verdict,
-                }
-                for option in self.options
-            ],
-            "noise_over_moments": {
-                "products": self.products_ratio,
-                "operator": self.operator_ratio,
-            },
-            "advice": list(self.advice),
-        }
-
-
-def plan_private_rows(
-    rows: PrivateRows, size: int, count: int, epsilon: float, delta: float
-) -> RadoPlan:
+def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta: float) -> Plan:
     """Return whether ``count`` rados of ``size`` such rows stay useful; reads none of them.
 
     A public table that scales come from says how long rows are, otherwise they are taken to be as
     long as allowed.
     """
-    if rows.pipeline.bound >= UNCLIPPED:
+    pipeline = rows.pipeline
+    if pipeline.bound >= UNCLIPPED:
         raise ParameterError(
             "A plan needs a bound on the length of rows. Declare --range or --bound, or give a"
             " public table with --standardize FILE (Python: ranges, bound, standardize)."
         )
-    return _Forecast(rows, size, epsilon, delta, _mean_square(rows)).plan(count)
+    square = pipeline.norm_bound**2 / len(pipeline.outputs)  # the mean square of a coordinate
+    if rows.public is not None:
+        sample, _ = PublicRows(rows.public, rows.roles, pipeline).sample()
+        square = float(np.mean(sample**2))
+    spread = math.sqrt(size * square) / 2
+    step = lattice_step(pipeline.norm_bound)
+
+    def gaussian(memberships: int, number: int) -> float:
+        reach = record_sensitivity(pipeline, step, memberships, number)
+        return GaussianNoise.calibrated(reach, epsilon, delta).scale * step
+
+    def on_sums(number: int) -> dict[str, Any]:
+        noise = gaussian(most_memberships(number, "hadamard" if number > 1 else "iid"), number)
+        return _row(_ON_SUMS, number, spread, noise, noise / math.sqrt(number))
+
+    on_labels = label_noise(label_sensitivity(pipeline, step), epsilon, delta)
+    shared = math.sqrt(on_labels.variance) * step
+    edges = gaussian(1, 1) * math.sqrt(size / 2)
+    label, record = _row(_SHARED, count, spread, shared, shared), on_sums(count)
+    powers = (2**k for k in range(count.bit_length() - 1, 0, -1) if 2**k < count)
+    survive = (row for row in map(on_sums, powers) if row["noise"] <= _DROWNED * spread)
+    fewer = [*islice(survive, 1)] if record["noise"] > _DROWNED * spread else []
+    table = [label, record, *fewer, _row(_ON_RECORDS, count, spread, edges, edges / math.sqrt(2))]
+    width = len(pipeline.outputs) - (pipeline.intercept > 0)
+    moments = calibrated_moments(width, 2, size, epsilon, delta)
+    ratios = _over_moments(record, pipeline.bound, size, moments)
+    advice = [*_advice(label, record, fewer), *_moments_advice(**ratios)]
+    return Plan(
+        title=(
+            f"Subset sums of {size:,} rows: how much they vary, and their noise"
+            " (standard deviations per coordinate)"
+        ),
+        columns={
+            "noise is added": lambda row: _WHERE[row["release"]],
+            "protects": "{unit}".format_map,
+            "sums": "{count}".format_map,
+            "spread": "{spread:.3g}".format_map,
+            "noise": "{noise:.3g}".format_map,
+            "noise on mean": "{mean_noise:.3g}".format_map,
+            "verdict": lambda row: _VERDICTS[row["verdict"]],
+        },
+        rows=table,
+        facts={"rows": size, "options": table, "noise_over_moments": ratios, "advice": advice},
+        advice=advice,
+    )
 
 
-def _mean_square(rows: PrivateRows) -> float:
-    """Return the mean square of a coordinate, from public rows or from the norm bound."""
-    pipeline = rows.pipeline
-    if rows.public is None:
-        return pipeline.norm_bound**2 / len(pipeline.outputs)
-    sample, _ = PublicRows(rows.public, rows.roles, pipeline).sample()
-    return float(np.mean(sample**2))
+def _row(
+    release: str, count: int, spread: float, noise: float, mean_noise: float
+) -> dict[str, Any]:
+    """Return a row of the plan: the noise on a rado and on the mean of all, beside its spread."""
+    verdict = "mean only" if mean_noise <= _DROWNED * spread else "drowned"
+    if noise <= _DROWNED * spread:
+        verdict = "fine" if noise <= _FINE * spread else "noisy"
+    return {
+        "release": release,
+        "unit": "label" if release == _SHARED else "record",
+        "count": count,
+        "noise": noise,
+        "mean_noise": mean_noise,
+        "spread": spread,
+        "verdict": verdict,
+    }
 
 
-@dataclass(frozen=True)
-class _Forecast:
-    """The noise of each release, from numbers that are public."""
+def _over_moments(
+    record: Mapping[str, Any], bound: float, size: int, moments: MomentNoise
+) -> dict[str, float]:
+    """Return the noise of rados over that of moments, on products and on the mean operator.
 
-    rows: PrivateRows
-    size: int
-    epsilon: float
-    delta: float
-    square: float
-
-    def plan(self, count: int) -> RadoPlan:
-        """Return the table for ``count`` rados, and what to do."""
-        shared, edges = self._shared(), self._edges()
-        label = self._option(_SHARED, "label", count, (shared, shared))
-        record = self._matrix(count)
-        survive = [o for n in _powers_below(count) if (o := self._matrix(n)).ratio <= _DROWNED]
-        fewer = survive[:1] if record.ratio > _DROWNED else []
-        local = (edges, edges / math.sqrt(2))
-        options = (
-            label,
-            record,
-            *fewer,
-            self._option(_ON_RECORDS, "record", count, local),
-        )
-        ratios = self._over_moments(record)
-        advice = (*_advice(label, record, fewer), *_moments_advice(*ratios))
-        return RadoPlan(options, advice, self.size, *ratios)
-
-    def _over_moments(self, record: RadoOption) -> tuple[float, float]:
-        """Return the noise of rados over that of moments, on products and on the mean operator.
-
-        Noise of variance v on each of n rados of m rows is 4 v/m in the mean products of two
-        columns. Once that is subtracted, an error of 4 v/(m sqrt(n)) remains; on the mean operator
-        it is 2 sqrt(v/n)/m.
-        """
-        pipeline, count = self.rows.pipeline, record.count
-        width = len(pipeline.outputs) - (pipeline.intercept > 0)
-        moments = calibrated_moments(width, 2, self.size, self.epsilon, self.delta)
-        deviations = {name: block.deviation / self.size for name, block in moments.blocks.items()}
-        products = 4 * record.noise**2 / (self.size * math.sqrt(count)) / pipeline.bound**2
-        operator = 2 * record.mean_noise / self.size / pipeline.bound
-        return (
-            products / deviations.get("products", deviations["diagonal"]),
-            operator / deviations["operator"],
-        )
-
-    def _option(
-        self, release: str, unit: str, count: int, noise: tuple[float, float]
-    ) -> RadoOption:
-        return RadoOption(release, unit, count, *noise, math.sqrt(self.size * self.square) / 2)
-
-    def _matrix(self, count: int) -> RadoOption:
-        most = most_memberships(count, "hadamard" if count > 1 else "iid")
-        noise = self._gaussian(most, count)
-        both = (noise, noise / math.sqrt(count))
-        return self._option(_ON_SUMS, "record", count, both)
-
-    @property
-    def _step(self) -> float:
-        return lattice_step(self.rows.pipeline.norm_bound)
-
-    def _shared(self) -> float:
-        reach = label_sensitivity(self.rows.pipeline, self._step)
-        return math.sqrt(label_noise(reach, self.epsilon, self.delta).variance) * self._step
-
-    def _edges(self) -> float:
-        return self._gaussian(1, 1) * math.sqrt(self.size / 2)
-
-    def _gaussian(self, memberships: int, count: int) -> float:
-        reach = record_sensitivity(self.rows.pipeline, self._step, memberships, count)
-        return GaussianNoise.calibrated(reach, self.epsilon, self.delta).scale * self._step
+    Noise of variance v on each of n rados of m rows is 4 v/m in the mean products of two columns.
+    Once that is subtracted, an error of 4 v/(m sqrt(n)) remains; on the mean operator it is
+    2 sqrt(v/n)/m.
+    """
+    deviations = {name: block.deviation / size for name, block in moments.blocks.items()}
+    products = 4 * record["noise"] ** 2 / (size * math.sqrt(record["count"])) / bound**2
+    operator = 2 * record["mean_noise"] / size / bound
+    return {
+        "products": products / deviations.get("products", deviations["diagonal"]),
+        "operator": operator / deviations["operator"],
+    }
 
 
 def _moments_advice(products: float, operator: float) -> list[str]:
     """Return when moments are the better release, if they are: records protected, two classes."""
     if min(products, operator) <= 1:
         return []
+    smaller, together = (
+        f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
+        for ratio in (operator, products)
+    )
     sentence = (
         "To protect records, release moments instead: their noise is"
-        f" {_times(operator)} smaller on the mean operator. On how columns vary together it is"
-        f" {_times(products)} smaller. Only epsilon, delta and the numbers of rows, columns and"
+        f" {smaller} smaller on the mean operator. On how columns vary together it is"
+        f" {together} smaller. Only epsilon, delta and the numbers of rows, columns and"
         " sums decide this. See `suffice plan moments`."
     )
     return [sentence]
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
-
-
-def _powers_below(count: int) -> list[int]:
-    """Return the powers of two below ``count``, the largest first, down to two."""
-    powers = (2**k for k in range(count.bit_length() - 1, 0, -1))
-    return [power for power in powers if power < count]
-
-
-def _advice(label: RadoOption, record: RadoOption, fewer: Sequence[RadoOption]) -> list[str]:
+def _advice(
+    label: Mapping[str, Any], record: Mapping[str, Any], fewer: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Return what to do, in sentences."""
-    if record.ratio <= _DROWNED:
+    spread = record["spread"]
+    if record["noise"] <= _DROWNED * spread:
         return ["The noise is not much larger than what the sums vary by themselves."]
-    useful = "Only the mean" if record.verdict == "mean only" else "Nothing"
-    raise_epsilon = "Raise --epsilon, or wait for more rows."
-    label_only = (
-        "If only labels are private, use --unit label. If rows may be seen too, release the mean"
-        " operator."
+    useful = "Only the mean" if record["verdict"] == "mean only" else "Nothing"
+    with_fewer = "".join(
+        f" With --count {row['count']} it would be {row['noise'] / spread:.2g} times."
+        for row in fewer
     )
-    with_fewer = "".join(f" With --count {o.count} it would be {o.ratio:.2g} times." for o in fewer)
-    of_records = (
-        f"Protecting records: the noise on each of {record.count} sums is {record.ratio:.2g} times"
-        f" what they vary by themselves.{with_fewer} On their mean it is {record.mean_ratio:.2g}"
-        f" times. {useful} is useful for learning."
+    remedy = (
+        "Raise --epsilon, or wait for more rows."
+        if label["noise"] > _DROWNED * spread
+        else "If only labels are private, use --unit label. If rows may be seen too, release the"
+        " mean operator."
     )
-    of_labels = f"Protecting labels: the noise is {label.ratio:.2g} times what the sums vary by."
-    return [of_records, f"{of_labels} {raise_epsilon if label.ratio > _DROWNED else label_only}"]
+    return [
+        (
+            f"Protecting records: the noise on each of {record['count']} sums is"
+            f" {record['noise'] / spread:.2g} times what they vary by themselves.{with_fewer} On"
+            f" their mean it is {record['mean_noise'] / spread:.2g} times. {useful} is useful for"
+            " learning."
+        ),
+        (
+            f"Protecting labels: the noise is {label['noise'] / spread:.2g} times what the sums"
+            f" vary by. {remedy}"
+        ),
+    ]
 
 
 _MOST_RADOS = 2**20  # beyond, a block of structured signs would not add exactly
@@ -1270,7 +1144,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         """Return the procedure with its noise, calibrated by what was declared."""
         return procedure_for(self.request(public.rows, public.size))
 
-    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> RadoPlan:
+    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
         """Return whether rados stay useful after noise, from the number of rows and public tables.
 
         Raises
@@ -1288,7 +1162,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         rows = self.read_private(source, promised=True, protect=(), boxed=False)
         size = _row_count(rows)
         count = default_count(size) if self.count is None else self.count
-        return plan_private_rows(rows, size, count, self.epsilon, self.delta or 1e-6)
+        return _plan_rados(rows, size, count, self.epsilon, self.delta or 1e-6)
 
     def private_rows(
         self,
@@ -1339,7 +1213,7 @@ def plan_rados(
     label: str | None = None,
     features: Sequence[str] | None = None,
     **settings: Any,
-) -> RadoPlan:
+) -> Plan:
     """Return whether rados of the table ``X`` stay useful after noise; reads no private row.
 
     Where ``standardize`` is a public table its rows say how long rows are; otherwise rows are taken
@@ -1361,14 +1235,17 @@ def plan_rados(
 
     Returns
     -------
-    RadoPlan
-        A table of noise and spread, and what to do.
+    Plan
+        A table of noise and spread, and what to do; a row has the ``release``, the ``unit`` that it
+        protects, the ``count`` of rados, the ``noise`` on one and the ``mean_noise`` on the mean of
+        all, how much one varies with its random subset (``spread``), and a ``verdict``: fine,
+        noisy, mean only (only their mean is useful) or drowned (too noisy).
 
     Examples
     --------
     >>> import numpy as np, suffice
     >>> plan = suffice.plan_rados(np.zeros((1000, 4)), 8.0, 1e-5, ranges=(0, 1), count=4)
-    >>> [option.verdict for option in plan.options]
+    >>> [row["verdict"] for row in plan.rows]
     ['fine', 'fine', 'drowned']
     """
     mechanism = Rados(epsilon=epsilon, delta=delta, **settings)

@@ -240,13 +240,13 @@ def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     axes.grid(alpha=0.25)
     for label, points in curves.series.items():
         axes.plot(*zip(*points, strict=True), marker="o", label=label)
-    low, high = zip(*curves.band, strict=True)
-    axes.fill_between(curves.epsilons, low, high, alpha=0.12, label=curves.band_name)
+    epsilons, low, high = zip(*curves.band, strict=True)
+    axes.fill_between(epsilons, low, high, alpha=0.12, label="auto, from hard to easy problems")
     axes.axhline(
         curves.without_noise, label="without noise", color="black", linestyle="--", linewidth=1
     )
-    axes.set(xscale="log", xlabel="epsilon per label", ylabel=curves.y_label)
-    axes.set_xticks(curves.epsilons, [f"{epsilon:g}" for epsilon in curves.epsilons])
+    axes.set(xscale="log", xlabel="epsilon per label", ylabel="predicted accuracy")
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
     save_plot(figure, path, overwrite=overwrite)

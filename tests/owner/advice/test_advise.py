@@ -75,7 +75,7 @@ def test_no_private_cell_is_read(private):
     secret = {"ill"} if private == "labels" else set(table.column_names)
     guarded = advice_on(Guarded(table, secret), private)
     assert str(guarded) == str(advice_on(table, private))
-    assert guarded.facts.rows == 600
+    assert guarded.facts["rows"] == 600
 
 
 @pytest.mark.parametrize("private", KINDS)

@@ -234,15 +234,15 @@ def test_a_plan_reads_no_cell_and_grows_better_with_epsilon():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan = plan_moments(np.full_like(X, np.nan), [0.01, 0.1, 1.0], 1e-6, ranges=(-1, 1))
-    assert [option.epsilon for option in plan.options] == [0.01, 0.1, 1.0]
-    noise = [option.products for option in plan.options]
+    assert [row["epsilon"] for row in plan.rows] == [0.01, 0.1, 1.0]
+    noise = [row["products"] for row in plan.rows]
     assert noise == sorted(noise, reverse=True)
-    assert plan.options[0].verdict == "too noisy"
-    assert plan.options[-1].verdict == "fine"
+    assert plan.rows[0]["verdict"] == "too noisy"
+    assert plan.rows[-1]["verdict"] == "fine"
     assert plan.to_json()["coordinates"] == 6
     assert "epsilon = 1 on" in plan.advice[0] or "epsilon = 0.1 on" in plan.advice[0]
     by_rows = plan_moments(X, 1.0, 1e-6, standardize=X[:100] * 2)
-    assert len(by_rows.options) == 5
+    assert len(by_rows.rows) == 5
     hopeless = plan_moments(X[:10], [0.01], 1e-6, ranges=(-1, 1))
     assert "Raise epsilon" in hopeless.advice[0]
 

@@ -9,12 +9,12 @@ import pytest
 
 from suffice.engines.engine import fold
 from suffice.errors import ParameterError
+from suffice.owner.forecast import Utility
 from suffice.owner.mean_operator import (
     MOST_STATES,
     Candidate,
     Candidates,
     MeanOperator,
-    Utility,
     choose,
 )
 from suffice.owner.source import PublicSource, Source, labelled_batches
@@ -79,7 +79,7 @@ def test_more_epsilon_never_predicts_less():
 
 
 def candidate(mechanism: str, rho: float, whitened: float | None = None) -> Candidate:
-    return Candidate(mechanism, 1.0, whitened, 0.1, Utility(rho, (0.5,), 0.1, 1.0))
+    return Candidate(mechanism, 1.0, whitened, 0.1, Utility(rho, {"usual": 0.5}, 0.1, 1.0))
 
 
 def test_even_noise_gives_way_only_to_what_is_clearly_better():
@@ -274,14 +274,14 @@ def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_
 def test_a_plan_shows_what_a_release_would_do(epsilon, paired):
     plan = MeanOperator(epsilon).plan(PublicSource(FEW), [epsilon])
     (chosen,) = plan.chosen
-    assert (chosen.paired, chosen.counted > 0) == (paired, not paired)
-    assert chosen in plan.rows
+    best = Candidates(MeanOperator(epsilon).public_rows(FEW), 2).best("auto", epsilon, 0.0)
+    assert (best.paired, best.counted > 0) == (paired, not paired)
+    assert (chosen["noise"], chosen["accuracy"]) == (best.deviation, best.utility.accuracy)
     forecast = MeanOperator(epsilon).forecast(FEW)
     assert forecast.mechanism == "laplace"
-    assert forecast.noise_deviation == pytest.approx(chosen.deviation, rel=0.01)
+    assert forecast.noise_deviation == pytest.approx(best.deviation, rel=0.01)
     rare = MeanOperator(epsilon, balance=0.1).plan(PublicSource(FEW), [epsilon])
-    assert (rare.chosen[0].paired, rare.chosen[0].counted) == (chosen.paired, chosen.counted)
-    assert rare.chosen[0].deviation == pytest.approx(chosen.deviation, rel=1e-9)
+    assert rare.chosen[0]["noise"] == pytest.approx(best.deviation, rel=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "sums", "laplace", "gaussian", "knorm"])
@@ -293,7 +293,9 @@ def test_with_a_given_pipeline_the_noise_is_even(rows, mechanism):
     best = asked.choose(asked.public(PublicSource(rows))).best
     assert (best.mechanism in NOISES, best.shape, best.whitened) == (True, None, None)
     plan = asked.plan(PublicSource(rows))
-    assert all(candidate.shape is None for candidate in plan.chosen)
+    at_one = next(row for row in plan.chosen if row["epsilon"] == 1.0)
+    assert (at_one["mechanism"], at_one["noise"]) == (best.mechanism, best.deviation)
+    assert all(row["whitened_at"] is None for row in plan.rows)
 
 
 def test_without_one_these_rows_would_have_other_noise():

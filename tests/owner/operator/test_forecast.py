@@ -7,7 +7,8 @@ from scipy.optimize import minimize
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.owner.mean_operator import SIGNALS, Candidates, MeanOperator, PublicMoments, whitening
+from suffice.owner.forecast import SIGNALS, PublicMoments
+from suffice.owner.mean_operator import Candidates, MeanOperator, whitening
 from suffice.owner.source import PublicSource
 
 # --- whitening
@@ -97,11 +98,13 @@ def test_an_unequal_balance_has_the_predicted_correlation_and_accuracy(balance):
         measured.append((np.corrcoef(scores, positive)[0, 1], correct))
     correlation, accuracy = np.mean(measured, axis=0)
     assert predicted.correlation == pytest.approx(correlation, rel=0.05)
-    assert predicted.accuracy[1] == pytest.approx(accuracy, abs=0.006)
+    assert predicted.accuracy["usual"] == pytest.approx(accuracy, abs=0.006)
     equal = PublicMoments(s, np.eye(40), rows, 2).utility(variances)
     least = {0.12: 1.08, 0.3: 1.01}[balance]  # unequal classes feel noise more
     assert equal.correlation > least * predicted.correlation
-    assert abs(equal.accuracy[1] - accuracy) > 0.05  # and the formula of equal ones is another
+    assert (
+        abs(equal.accuracy["usual"] - accuracy) > 0.05
+    )  # and the formula of equal ones is another
 
 
 def test_a_balance_is_declared_for_two_classes_and_changes_no_choice(rng):
@@ -110,16 +113,19 @@ def test_a_balance_is_declared_for_two_classes_and_changes_no_choice(rng):
         MeanOperator(1.0, 1e-6, balance=balance).plan(PublicSource(X), (0.1, 1.0))
         for balance in (None, 0.12)
     )
-    chosen = [[(row.mechanism, row.whitened) for row in plan.chosen] for plan in (equal, rare)]
+    chosen = [
+        [(row["mechanism"], row["whitened_at"]) for row in plan.chosen] for plan in (equal, rare)
+    ]
     assert chosen[0] == chosen[1]
-    assert [row in rare.chosen for row in rare.rows] == [row in equal.chosen for row in equal.rows]
-    assert equal.larger_class == 0.5
-    assert rare.larger_class == 0.88
-    assert all(min(row.utility.accuracy) >= 0.88 for row in rare.rows)
+    assert [row["chosen"] for row in rare.rows] == [row["chosen"] for row in equal.rows]
+    assert equal.facts["always_larger_class"] == 0.5
+    assert rare.facts["always_larger_class"] == 0.88
+    assert all(min(row["accuracy"].values()) >= 0.88 for row in rare.rows)
     assert "classes of 0.88 and 0.12 of the rows" in repr(rare)
     assert rare.cells()[-1][1:] == ("always the larger class", "", "", "0.880", "0.880", "0.880")
     forecast = MeanOperator(1.0, 1e-6, balance=0.12).forecast(X)
-    assert forecast.utility == rare.chosen[1].utility
+    assert forecast.utility.accuracy == rare.chosen[1]["accuracy"]
+    assert forecast.utility.margin_noise == rare.chosen[1]["margin_noise"]
     for balance in (0, 1, "half", float("nan")):
         with pytest.raises(ParameterError, match="strictly between 0 and 1"):
             MeanOperator(1.0, balance=balance)
@@ -173,7 +179,11 @@ def simulated(rows: int, width: int, epsilon: float, mechanism: str, draws: int)
         model = FactoredClassifier(lam=forecast.utility.lam).fit_release(release, X[:rows])
         predictions = model.predict(X[rows:]) == 1
         scores.append(np.mean(np.where(predictions, chance[rows:], 1 - chance[rows:])))
-    return [forecast.utility.correlation, forecast.utility.accuracy[1], float(np.mean(scores))]
+    return [
+        forecast.utility.correlation,
+        forecast.utility.accuracy["usual"],
+        float(np.mean(scores)),
+    ]
 
 
 CASES = [

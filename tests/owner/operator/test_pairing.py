@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from suffice.learner.operator import FactoredClassifier
+from suffice.owner.forecast import PublicMoments
 from suffice.owner.mean_operator import (
     Candidates,
     MeanOperator,
-    PublicMoments,
     Shape,
     ShrunkSignal,
     _Ranges,

@@ -50,12 +50,11 @@ def test_a_plan_knows_the_noise_of_the_release():
 def test_more_parties_and_more_epsilon_predict_more():
     def usual(parties: int, epsilon: float) -> float:
         plan = plan_parties(parties, epsilon, 1e-5, rows=500, features=20)
-        return plan.rows[0].accuracy[1]
+        return plan.rows[0]["accuracy"]["usual"]
 
     assert usual(50, 1.0) < usual(500, 1.0) < usual(500, 10.0) + 1e-9
-    assert usual(10**7, 1.0) == pytest.approx(
-        plan_parties(10**7, 1.0, rows=500, features=20).without_noise.accuracy[1], abs=1e-3
-    )
+    exact = plan_parties(10**7, 1.0, rows=500, features=20).facts["without_noise"]["usual"]
+    assert usual(10**7, 1.0) == pytest.approx(exact, abs=1e-3)
 
 
 def test_a_plan_is_a_table_and_words():
@@ -64,9 +63,10 @@ def test_a_plan_is_a_table_and_words():
     assert all(len(line) == len(plan.columns) for line in plan.cells())
     assert str(plan).count("out of reach") == 2
     assert plan.to_json()["in_reach"] == [False, False]
-    assert plan.needed[0] > plan.needed[1]
+    more, fewer = plan.facts["parties_needed"]
+    assert more > fewer
     pure = plan_parties(20, 1.0, 0.0, rows=300, features=10)
-    assert pure.needed[0] > 0
+    assert pure.facts["parties_needed"][0] > 0
 
 
 @pytest.mark.parametrize(

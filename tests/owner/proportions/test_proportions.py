@@ -407,22 +407,26 @@ def test_predictions_for_many_sizes_are_those_for_each():
     assert np.isfinite(tiny.distortion()[-10:]).all()
 
 
-def test_forecast_and_plan_read_no_label():
+def test_choice_and_plan_read_no_label():
     table = pa.table({"a": X[:, 0], "ward": BAGS})  # there is none
-    forecast = mechanism(0.5, 1e-3).forecast(table, "ward")
-    assert forecast.bags == ("north", "south", "west")
-    assert forecast.guarantee.epsilon <= 0.5
-    plan = plan_proportions(forecast.sizes, 3, [0.5], 1e-3)
+    source = BagSource(table, None, "ward")
+    procedure = mechanism(0.5, 1e-3).choose(mechanism(0.5, 1e-3).public(source))
+    assert procedure.bags.names == ("north", "south", "west")
+    (guarantee,) = procedure.guarantees(procedure.accumulator(identified=False))
+    assert guarantee.epsilon <= 0.5
+    plan = plan_proportions(procedure.bags.sizes, 3, [0.5], 1e-3)
+    assert plan.rows == mechanism(0.5, 1e-3).plan(source, [0.5]).rows
     (chosen,) = plan.chosen
-    assert chosen.mechanism == forecast.mechanism
-    assert chosen.distortion == pytest.approx(forecast.distortion.mean())
-    assert {row.mechanism for row in plan.rows} == set(MECHANISMS)
-    assert [row.protected for row in plan.rows if row.mechanism == "scaled-dirichlet"] == [False]
-    assert chosen.distortion == min(row.distortion for row in plan.rows if row.protected)
+    assert chosen["mechanism"] == procedure.mechanism
+    assert chosen["distortion"] == pytest.approx(procedure.noise.distortion().mean())
+    protected = {row["mechanism"]: row["protected"] for row in plan.rows}
+    assert set(protected) == set(MECHANISMS)
+    assert not protected["scaled-dirichlet"]
+    assert chosen["distortion"] == min(row["distortion"] for row in plan.rows if row["protected"])
     assert " *" in str(plan)
     pure = plan_proportions([900], 3, 0.5)
-    assert {row.mechanism for row in pure.rows} == {"laplace", "laplace-prior"}
-    assert len({row.epsilon for row in pure.rows}) == 5
+    assert {row["mechanism"] for row in pure.rows} == {"laplace", "laplace-prior"}
+    assert len({row["epsilon"] for row in pure.rows}) == 5
 
 
 def test_a_ledger_pays_once_and_gives_the_same_bytes_again(tmp_path):
@@ -562,11 +566,12 @@ def test_both_releases_are_paid_for_and_the_second_says_what_the_first_cost(tmp_
 
 def test_the_trade_between_skew_and_noise_has_a_middle():
     plan = plan_skew(6000, 2, 3.0, 1e-6)
-    costs = [row.sets_epsilon + row.counts_epsilon for row in plan.rows]
+    costs = [row["sets_epsilon"] + row["counts_epsilon"] for row in plan.rows]
     np.testing.assert_allclose(costs, 3.0)
-    assert [row.distortion for row in plan.rows] == sorted(row.distortion for row in plan.rows)
-    assert [row.separation for row in plan.rows] == sorted(row.separation for row in plan.rows)
-    assert plan.chosen not in (plan.rows[0], plan.rows[-1])
+    for name in ("distortion", "separation"):
+        assert [row[name] for row in plan.rows] == sorted(row[name] for row in plan.rows)
+    (chosen,) = plan.chosen
+    assert chosen not in (plan.rows[0], plan.rows[-1])
     with pytest.raises(ParameterError, match="No skew"):
         plan_skew(6000, 2, 0.1)
     with pytest.raises(ParameterError, match="a row for every bag"):

@@ -477,11 +477,12 @@ def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
 
 def test_the_plan_says_when_noise_drowns_rados_and_what_to_do():
     plan = plan_rados(table(count=20_000), 1.0, 1e-6, label="sick", **_scaling())
-    label, record, fewer, edges = plan.options
-    assert [o.unit for o in plan.options] == ["label", "record", "record", "record"]
-    assert [o.verdict for o in plan.options] == ["fine", "mean only", "noisy", "drowned"]
-    assert label.noise < fewer.noise < record.noise < edges.noise
-    assert record.mean_noise == pytest.approx(fewer.mean_noise, rel=0.02)  # whatever the count
+    label, record, fewer, edges = plan.rows
+    assert [row["unit"] for row in plan.rows] == ["label", "record", "record", "record"]
+    assert [row["verdict"] for row in plan.rows] == ["fine", "mean only", "noisy", "drowned"]
+    assert label["noise"] < fewer["noise"] < record["noise"] < edges["noise"]
+    on_mean = fewer["mean_noise"]
+    assert record["mean_noise"] == pytest.approx(on_mean, rel=0.02)  # whatever the count
     assert "Only the mean is useful" in plan.advice[0]
     assert len(str(plan).splitlines()) == 5 + len(plan.advice)
     assert plan.to_json()["options"][1]["verdict"] == "mean only"
@@ -489,7 +490,7 @@ def test_the_plan_says_when_noise_drowns_rados_and_what_to_do():
 
 def test_the_plan_forecasts_the_noise_that_is_drawn():
     plan = plan_rados(table(), 2.0, 1e-5, label="sick", count=8, **_scaling())
-    noise = {(o.unit, o.release): o.noise for o in plan.options if o.count == 8}
+    noise = {(row["unit"], row["release"]): row["noise"] for row in plan.rows if row["count"] == 8}
     for unit, where in (("label", "shared noise"), ("record", "noise on the matrix")):
         release = of_table(epsilon=2.0, delta=1e-5, unit=unit, count=8)
         assert release.noise.variance == pytest.approx(noise[unit, f"rados, {where}"] ** 2)
@@ -506,7 +507,7 @@ def test_the_plan_reads_a_public_table_and_no_private_row():
     many = Counted(table(count=20_000), [20_000])
     settings = {**_scaling(), "ranges": None, "standardize": table(1)}
     plan = plan_rados(many, 8.0, 1e-5, label="sick", count=4, **settings)
-    assert plan.rows == 20_000
+    assert plan.facts["rows"] == 20_000
     first, of_moments = plan.advice
     assert first == "The noise is not much larger than what the sums vary by themselves."
     assert of_moments.startswith("To protect records, release moments instead")
@@ -523,16 +524,16 @@ def test_the_plan_says_by_how_much_moments_have_less_noise():
     moments = Moments(2.0, 1e-5, **_scaling()).release(table(), label="sick", ledger=None).details
     products = known.second_noise.added[0] / np.sqrt(8)
     off_diagonal = moments["second_noise"] / np.sqrt(2)
-    assert plan.products_ratio == pytest.approx(products / off_diagonal, rel=0.01)
+    ratios = plan.facts["noise_over_moments"]
+    assert ratios["products"] == pytest.approx(products / off_diagonal, rel=0.01)
     operator = np.sqrt(known.noise.variance)
-    assert plan.operator_ratio == pytest.approx(operator / moments["operator_noise"], rel=0.01)
-    assert plan.to_json()["noise_over_moments"]["products"] == plan.products_ratio
-    assert f"{plan.operator_ratio:.2g} times smaller on the mean operator" in plan.advice[-1]
+    assert ratios["operator"] == pytest.approx(operator / moments["operator_noise"], rel=0.01)
+    assert f"{ratios['operator']:.2g} times smaller on the mean operator" in plan.advice[-1]
 
 
 def test_the_plan_is_silent_about_moments_where_sums_have_less_noise():
     plan = plan_rados(table(), 300.0, 1e-5, label="sick", count=2, **_scaling())
-    assert plan.products_ratio < 1
+    assert plan.facts["noise_over_moments"]["products"] < 1
     assert not any("moments" in sentence for sentence in plan.advice)
 
 

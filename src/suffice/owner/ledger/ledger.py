@@ -44,7 +44,7 @@ from suffice.owner.ledger.rules import event_for_delta, event_of_same_type, larg
 from suffice.owner.ledger.sqlite import SqliteStore
 from suffice.owner.ledger.store import Claim, Store, Tables
 from suffice.owner.ledger.verification import Replay, check_continues, checked_log, recover
-from suffice.owner.plans import html_table, text_table
+from suffice.plain_text import html_table, text_table
 from suffice.privacy.calibrate import NO_PROTECTION_DELTA, check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.release.release import Release

@@ -12,9 +12,10 @@ logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,8 @@ from scipy import stats
 
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, data_option, numbers, option, privacy_option
-from suffice.owner.mean_operator import (
-    SIGNALS,
-    PublicMoments,
-    Utility,
-    gradient_change,
-    label_change,
-    operator_columns,
-)
+from suffice.owner.forecast import SIGNALS, Plan, PublicMoments, Utility, planned_epsilons
+from suffice.owner.mean_operator import gradient_change, label_change, operator_columns
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Payment, make_release
 from suffice.owner.parties.contribution import (
     FITTED_ON_ROWS,
@@ -60,7 +55,6 @@ from suffice.owner.parties.procedures import (
     Round,
     too_many_parties,
 )
-from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.source import OwnerReport
 from suffice.privacy.calibrate import check_delta, check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import Guarantee
@@ -72,10 +66,8 @@ __all__ = [
     "METHODS",
     "Aggregation",
     "NoiseShape",
-    "PartyForecast",
     "PartyMechanism",
     "PartyMethod",
-    "PartyPlan",
     "PartyPlanner",
     "PrivateEnsemble",
     "plan_parties",
@@ -86,118 +78,7 @@ __all__ = [
 _FAILURE_PROBABILITY = 0.05  # of each part of a bound
 _ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
 _BETTER = 0.01  # in accuracy: by which an alternative must be better to be named
-_USUAL = list(SIGNALS).index("usual")
 _MOST_PARTIES = 10**9
-
-
-@dataclass(frozen=True)
-class PartyForecast:
-    """One method at one epsilon: predicted accuracy where there is a forecast, else a bound.
-
-    Parameters
-    ----------
-    epsilon : float
-        Epsilon of each unit.
-    method : str
-        What is released.
-    protects : str
-        The unit that the guarantee protects: party or label.
-    noise : float
-        Score noise: the standard deviation that the mechanism adds to a score.
-    accuracy : tuple of float, optional
-        Predicted accuracy of the hard, the usual and the easy problem.
-    risk_bound : float, optional
-        The bound on the excess risk of Theorem 4, corrected.
-    """
-
-    epsilon: float
-    method: str
-    protects: str
-    noise: float
-    accuracy: tuple[float, ...] | None = None
-    risk_bound: float | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class PartyPlan(Plan):
-    """A table of what each method would give, and in words whether it is worth it.
-
-    Parameters
-    ----------
-    parties : int
-        The number of enrolled parties.
-    rows : tuple of PartyForecast
-        One forecast for each method and epsilon.
-    without_noise : Utility
-        The forecast without noise.
-    needed : tuple of int
-        For each epsilon, the number of parties at which three quarters of the gain over guessing
-        remain for the usual problem.
-    verdicts : tuple of str
-        For each epsilon, the same in words; before them, what few records per class mean.
-    in_reach : tuple of bool
-        For each epsilon, whether there are enough parties.
-    """
-
-    parties: int
-    rows: tuple[PartyForecast, ...]
-    without_noise: Utility
-    needed: tuple[int, ...]
-    verdicts: tuple[str, ...]
-    in_reach: tuple[bool, ...]
-
-    title = (
-        "Predicted score noise and accuracy for two classes of equal size. Votes explain 5 %"
-        " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
-        " Theorem 4 of Hamm et al. (2016), corrected"
-    )
-    columns = ("epsilon", "method", "protects", "score noise", *SIGNALS, "risk bound")
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text; a dash where there is no forecast or no bound."""
-        lines = [
-            (
-                f"{row.epsilon:g}",
-                row.method,
-                row.protects,
-                f"{row.noise:.2g}",
-                *(f"{a:.3f}" for a in row.accuracy or ()),
-                *(["-"] * (len(SIGNALS) if row.accuracy is None else 0)),
-                "-" if row.risk_bound is None else f"{row.risk_bound:.2g}",
-            )
-            for row in self.rows
-        ]
-        exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
-        return [*lines, ("", "without noise", "nothing", "0", *exact, "-")]
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """Whether it is worth it, in sentences."""
-        return self.verdicts
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON values."""
-        signals = list(SIGNALS)
-        return {
-            "parties": self.parties,
-            "rows": [
-                {
-                    "epsilon": row.epsilon,
-                    "method": row.method,
-                    "protects": row.protects,
-                    "noise": row.noise,
-                    "accuracy": None
-                    if row.accuracy is None
-                    else dict(zip(signals, row.accuracy, strict=True)),
-                    "risk_bound": row.risk_bound,
-                }
-                for row in self.rows
-            ],
-            "without_noise": dict(zip(signals, self.without_noise.accuracy, strict=True)),
-            "parties_needed": list(self.needed),
-            "in_reach": list(self.in_reach),
-            "verdicts": list(self.verdicts),
-        }
 
 
 @dataclass(frozen=True)
@@ -234,23 +115,13 @@ class PartyPlanner:
         name="--penalty-weight",
     )
 
-    def plan(self) -> PartyPlan:
+    def plan(self) -> Plan:
         """Return the plan."""
         for name, value in (("--rows", self.rows), ("--features", self.features)):
             if self.auxiliary is not None and value is not None:
                 raise ParameterError(f"{name} cannot be used with --aux. Remove {name}.")
         auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
-        return plan_parties(
-            self.parties,
-            self.epsilon,
-            self.delta,
-            auxiliary=auxiliary,
-            rows=self.rows,
-            features=self.features,
-            classes=self.classes,
-            samples=self.samples,
-            lam=self.lam,
-        )
+        return plan_parties(**{**vars(self), "auxiliary": auxiliary})
 
 
 def plan_parties(
@@ -264,7 +135,7 @@ def plan_parties(
     classes: int = 2,
     samples: int = 100,
     lam: float = 1e-4,
-) -> PartyPlan:
+) -> Plan:
     """Return what M parties would give at each epsilon. Nothing private is read.
 
     Parameters
@@ -292,8 +163,13 @@ def plan_parties(
 
     Returns
     -------
-    PartyPlan
-        One line for each method and epsilon, and a verdict for each epsilon.
+    Plan
+        A row for each ``method`` and ``epsilon``: what it ``protects`` (party or label), the
+        ``noise`` that it adds to a score (a standard deviation), and the predicted ``accuracy`` on
+        hard, usual and easy problems or the ``risk_bound`` of Theorem 4, corrected. For each
+        epsilon ``facts`` has a verdict, whether there are enough parties (``in_reach``), and the
+        number at which three quarters of the gain over guessing remain for the usual problem
+        (``parties_needed``).
 
     Raises
     ------
@@ -303,10 +179,10 @@ def plan_parties(
     Examples
     --------
     >>> from suffice import plan_parties
-    >>> plan_parties(20, 1.0, 1e-6, rows=500, features=10).in_reach
-    (False,)
-    >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).in_reach
-    (True,)
+    >>> plan_parties(20, 1.0, 1e-6, rows=500, features=10).facts["in_reach"]
+    [False]
+    >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).facts["in_reach"]
+    [True]
     """
     epsilons = planned_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
@@ -320,167 +196,194 @@ def plan_parties(
         raise ParameterError(
             "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
         )
-    situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
-    table: list[PartyForecast] = []
-    verdicts, needed, in_reach = [], [], []
-    for e in epsilons:
-        lines = situation.lines(e, delta)
-        table += lines
-        enough = situation.needed(e, delta)
-        needed.append(enough)
-        in_reach.append(situation.in_reach(lines[0]))
-        verdicts.append(_verdict(situation, e, lines, enough))
-    without = situation.without_noise
-    if situation.few_records:
+    if auxiliary is not None:
+        moments = PublicMoments.of(auxiliary.rows, auxiliary.count, classes)
+    else:
+        width = int(features or 1)
+        moments = PublicMoments(np.ones(width), np.eye(width), int(rows or 1), classes)
+    rounds = [_PartyForecast(moments, parties, samples, lam, e, delta) for e in epsilons]
+    verdicts = [forecast.verdict for forecast in rounds]
+    if rounds[0].method == "class-sums":
         verdicts.insert(
             0,
             f"Each party has at most two records per class ({samples:,} records, {classes:,}"
             " classes), so most votes would be for a wrong class. Use --method class-sums"
             f" --samples {samples}. What follows is about class sums.",
         )
-    return PartyPlan(
-        parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(in_reach)
+    table = [line for forecast in rounds for line in forecast.lines]
+    exact = rounds[0].without_noise
+    return Plan(
+        title=(
+            "Predicted score noise and accuracy for two classes of equal size. Votes explain 5 %"
+            " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
+            " Theorem 4 of Hamm et al. (2016), corrected"
+        ),
+        columns={
+            "epsilon": "{epsilon:g}".format_map,
+            "method": "{method}".format_map,
+            "protects": "{protects}".format_map,
+            "score noise": "{noise:.2g}".format_map,
+            **{name: partial(_accuracy_cell, name) for name in SIGNALS},
+            "risk bound": lambda row: (
+                "-" if row["risk_bound"] is None else f"{row['risk_bound']:.2g}"
+            ),
+        },
+        rows=table,
+        facts={
+            "parties": parties,
+            "rows": table,
+            "without_noise": exact,
+            "parties_needed": [forecast.needed for forecast in rounds],
+            "in_reach": [forecast.in_reach for forecast in rounds],
+            "verdicts": verdicts,
+        },
+        footer=[("", "without noise", "nothing", "0", *(f"{a:.3f}" for a in exact.values()), "-")],
+        advice=verdicts,
     )
 
 
-def _moments(
-    auxiliary: AuxiliaryRows | None, rows: int | None, features: int | None, classes: int
-) -> PublicMoments:
-    if auxiliary is not None:
-        return PublicMoments.of(auxiliary.rows, auxiliary.count, classes)
-    width = int(features or 1)
-    return PublicMoments(np.ones(width), np.eye(width), int(rows or 1), classes)
+def _accuracy_cell(problem: str, row: Mapping[str, Any]) -> str:
+    return "-" if row["accuracy"] is None else f"{row['accuracy'][problem]:.3f}"
 
 
 @dataclass(frozen=True, eq=False)
-class _Situation:
+class _PartyForecast:
+    """What M parties of n records each would give at one epsilon, method by method."""
+
     moments: PublicMoments
     parties: int
     samples: int
     lam: float
+    epsilon: float
+    delta: float
 
     @property
-    def without_noise(self) -> Utility:
-        """What exact votes would give."""
-        return self.moments.utility(np.zeros_like(self.moments.values))
+    def method(self) -> str:
+        """What is chosen: class sums where parties have few records per class."""
+        return choose_method(self.moments.classes, self.samples)
 
-    def lines(self, epsilon: float, delta: float) -> list[PartyForecast]:
-        """Return the method that is chosen first, then the paper's, then labels merged.
+    @cached_property
+    def without_noise(self) -> Mapping[str, float]:
+        """The accuracy that exact votes would give."""
+        return self.moments.utility(np.zeros_like(self.moments.values)).accuracy
+
+    @cached_property
+    def _multiplier(self) -> float:
+        """The noise per coordinate and unit of sensitivity: Gaussian, or K-norm for delta 0."""
+        if self.delta > 0:
+            return gaussian_multiplier(self.epsilon, self.delta)
+        dimension = len(self.moments.values) * operator_columns(self.moments.classes)
+        return math.sqrt(dimension + 1) / self.epsilon
+
+    def utility(self, method: str, parties: float) -> Utility:
+        """Return the forecast of the operator, of class sums, or of label-private releases merged.
+
+        The operator has whitened noise, of variance s_j (r z/M)^2. For class sums, rows in white
+        coordinates have length sqrt(d) about, and one party moves the sum of M n rows of length one
+        by 2 sqrt(n) (`ClassSums`). Merged are M label-private mean operators of n rows each.
+        """
+        moments, z, samples = self.moments, self._multiplier, self.samples
+        factor, values = label_change(moments.classes), moments.values
+        if method == "operator":
+            return moments.utility(values * (factor * z / parties) ** 2)
+        pooled = replace(moments, count=max(1, round(samples * parties)))
+        if method == "class-sums":
+            length = math.sqrt(len(values))
+            deviation = 2 * math.sqrt(samples) * length * z / (samples * parties)
+            return pooled.utility(values * deviation**2)
+        longest = math.sqrt(float(values.sum()))
+        deviation = z * factor * longest / (samples * math.sqrt(parties))
+        return pooled.utility(np.full_like(values, deviation**2))
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The method that is chosen first, then the paper's, then labels merged.
 
         Where parties have few records per class most votes are for a wrong class. No forecast of
         the operator knows that, so that it has none there.
         """
-        operator = self._operator(epsilon, delta)
-        if self.few_records:
-            first = [self._class_sums(epsilon, delta), replace(operator, accuracy=None)]
-        else:
-            first = [operator]
-        return [
-            *first,
-            *(self._perturbed(method, epsilon, delta) for method in ("soft", "majority-model")),
-            self._labels(epsilon, delta),
-        ]
+        operator = self._line("operator")
+        first = [operator]
+        if self.method == "class-sums":
+            first = [self._line("class-sums"), {**operator, "accuracy": None}]
+        paper = [self._perturbed(method) for method in ("soft", "majority-model")]
+        return [*first, *paper, self._line("labels, merged", protects="label")]
 
-    def utility(self, parties: float, epsilon: float, delta: float) -> Utility:
-        """Return the forecast of the operator with whitened noise, of variance s_j (r z/M)^2."""
-        factor = label_change(self.moments.classes)
-        deviation = factor * _multiplier(epsilon, delta, self._dimension) / parties
-        return self.moments.utility(self.moments.values * deviation**2)
+    def _line(self, method: str, protects: str = "party") -> dict[str, Any]:
+        forecast = self.utility(method, self.parties)
+        return {
+            "epsilon": self.epsilon,
+            "method": method,
+            "protects": protects,
+            "noise": forecast.score_noise,
+            "accuracy": forecast.accuracy,
+            "risk_bound": None,
+        }
 
-    @property
-    def _dimension(self) -> int:
-        return len(self.moments.values) * operator_columns(self.moments.classes)
-
-    def chosen(self, parties: float, epsilon: float, delta: float) -> Utility:
-        """Return the forecast of the method that is chosen."""
-        forecast = self.utility_of_sums if self.few_records else self.utility
-        return forecast(parties, epsilon, delta)
-
-    def _operator(self, epsilon: float, delta: float) -> PartyForecast:
-        forecast = self.utility(self.parties, epsilon, delta)
-        noise = math.sqrt(forecast.margin_noise)
-        return PartyForecast(epsilon, "operator", "party", noise, forecast.accuracy)
-
-    @property
-    def few_records(self) -> bool:
-        """Whether parties have so few records per class that class sums are chosen."""
-        return choose_method(self.moments.classes, self.samples) == "class-sums"
-
-    def utility_of_sums(self, parties: float, epsilon: float, delta: float) -> Utility:
-        """Return the forecast of class sums of n records of each party.
-
-        In white coordinates rows have length sqrt(d) about, and one party moves the sum of M n rows
-        of length one by 2 sqrt(n) (`ClassSums`).
-        """
-        moments, records = self.moments, self.samples * parties
-        length = math.sqrt(len(moments.values))
-        z = _multiplier(epsilon, delta, self._dimension)
-        deviation = 2 * math.sqrt(self.samples) * length * z / records
-        pooled = PublicMoments(
-            moments.values, moments.vectors, max(1, round(records)), moments.classes
-        )
-        return pooled.utility(moments.values * deviation**2)
-
-    def _class_sums(self, epsilon: float, delta: float) -> PartyForecast:
-        forecast = self.utility_of_sums(self.parties, epsilon, delta)
-        noise = math.sqrt(forecast.margin_noise)
-        return PartyForecast(epsilon, "class-sums", "party", noise, forecast.accuracy)
-
-    def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
+    def _perturbed(self, method: str) -> dict[str, Any]:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
         parties = 1 if method == "majority-model" else self.parties
+        count, width, classes = self.moments.count, len(self.moments.values), self.moments.classes
         bound = theorem_4(
-            parties,
-            self.moments.count,
-            len(self.moments.values),
-            classes=self.moments.classes,
-            epsilon=epsilon,
-            delta=delta,
+            parties, count, width, classes=classes, epsilon=self.epsilon, delta=self.delta,
             lam=self.lam,
-        )
-        factor = 1.0 if self.moments.classes == 2 else 2.0  # two columns are compared
-        noise = factor * _multiplier(epsilon, delta, self._dimension) / (self.lam * parties)
-        return PartyForecast(epsilon, method, "party", noise, risk_bound=bound)
+        )  # fmt: skip
+        factor = 1.0 if classes == 2 else 2.0  # two columns are compared
+        return {
+            "epsilon": self.epsilon,
+            "method": method,
+            "protects": "party",
+            "noise": factor * self._multiplier / (self.lam * parties),
+            "accuracy": None,
+            "risk_bound": bound,
+        }
 
-    def _labels(self, epsilon: float, delta: float) -> PartyForecast:
-        """Return what M label-private mean operators of n rows each give, merged."""
-        moments = self.moments
-        factor = label_change(moments.classes)
-        z = _multiplier(epsilon, delta, self._dimension)
-        longest = math.sqrt(float(moments.values.sum()))
-        deviation = z * factor * longest / (self.samples * math.sqrt(self.parties))
-        pooled = PublicMoments(
-            moments.values, moments.vectors, self.samples * self.parties, moments.classes
-        )
-        forecast = pooled.utility(np.full_like(moments.values, deviation**2))
-        noise = math.sqrt(forecast.margin_noise)
-        return PartyForecast(epsilon, "labels, merged", "label", noise, forecast.accuracy)
-
-    def remaining_gain(self, accuracy: Sequence[float]) -> float:
+    def remaining_gain(self, accuracy: Mapping[str, float]) -> float:
         """Return the share that noise leaves of what the usual problem gains over guessing."""
-        exact = self.without_noise.accuracy[_USUAL] - 0.5
-        return (accuracy[_USUAL] - 0.5) / max(exact, 1e-12)
+        return (accuracy["usual"] - 0.5) / max(self.without_noise["usual"] - 0.5, 1e-12)
 
-    def in_reach(self, line: PartyForecast) -> bool:
-        """Say whether enough is kept."""
-        return line.accuracy is not None and self.remaining_gain(line.accuracy) >= _ENOUGH
+    @property
+    def in_reach(self) -> bool:
+        """Whether there are enough parties."""
+        return self.remaining_gain(self.lines[0]["accuracy"]) >= _ENOUGH
 
-    def needed(self, epsilon: float, delta: float) -> int:
-        """Return the least number of parties with which enough is kept, to two digits."""
+    @cached_property
+    def needed(self) -> int:
+        """The least number of parties with which enough is kept, to two digits."""
         low, high = 1.0, float(_MOST_PARTIES)
         while high / low > 1.01:
             middle = math.sqrt(low * high)
-            enough = self.remaining_gain(self.chosen(middle, epsilon, delta).accuracy) >= _ENOUGH
-            low, high = (low, middle) if enough else (middle, high)
+            kept = self.remaining_gain(self.utility(self.method, middle).accuracy)
+            low, high = (low, middle) if kept >= _ENOUGH else (middle, high)
         digits: int = 10 ** max(0, math.floor(math.log10(high)) - 1)
         return math.ceil(high / digits) * digits
 
-
-def _multiplier(epsilon: float, delta: float, dimension: int) -> float:
-    """Return the noise per coordinate and unit of sensitivity: Gaussian, or K-norm for delta 0."""
-    if delta > 0:
-        return gaussian_multiplier(epsilon, delta)
-    return math.sqrt(dimension + 1) / epsilon
+    @property
+    def verdict(self) -> str:
+        """Whether it is worth it, in sentences."""
+        accuracy, of_labels = (self.lines[at]["accuracy"]["usual"] for at in (0, -1))
+        remaining = max(0.0, self.remaining_gain(self.lines[0]["accuracy"]))
+        result = (
+            f"{100 * remaining:.0f} % of the gain over guessing remains after noise (accuracy"
+            f" {accuracy:.2f})."
+        )
+        text = (
+            f"{self.parties:,} parties at epsilon = {self.epsilon:g}: privacy of whole parties is"
+        )
+        if self.in_reach:
+            return f"{text} within reach. In the usual case {result}"
+        needed = f"About {self.needed:,} parties would be needed."
+        if self.needed >= _MOST_PARTIES:
+            needed = "No number of parties would be enough."
+        text = f"{text} out of reach. In the usual case only {result} {needed}"
+        if of_labels < accuracy + _BETTER:
+            return text
+        return (
+            f"{text} If each party's rows may be public and only labels are private, merge"
+            f" label-private releases instead: predicted accuracy {of_labels:.2f} with"
+            f" {self.samples:,} records each. Each party runs suffice release mean-operator"
+            " --pipeline-from FILE, and the learner runs suffice fit on all releases."
+        )
 
 
 def theorem_4(
@@ -508,34 +411,6 @@ def theorem_4(
     curvature = 0.25 if classes == 2 else 0.5
     noise = (curvature + lam) * (radius * sensitivity) ** 2
     return noise + 16 * (32 + math.log(1 / _FAILURE_PROBABILITY)) / (lam * rows)
-
-
-def _verdict(
-    situation: _Situation, epsilon: float, lines: Sequence[PartyForecast], enough: int
-) -> str:
-    chosen, labels = lines[0], lines[-1]
-    assert chosen.accuracy is not None  # noqa: S101  # for the type checker: both have one
-    assert labels.accuracy is not None  # noqa: S101
-    usual, remaining = (
-        chosen.accuracy[_USUAL],
-        max(0.0, situation.remaining_gain(chosen.accuracy)),
-    )
-    share = f"{100 * remaining:.0f} %"
-    result = f"{share} of the gain over guessing remains after noise (accuracy {usual:.2f})."
-    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
-    if situation.in_reach(chosen):
-        return f"{text} within reach. In the usual case {result}"
-    text += f" out of reach. In the usual case only {result}"
-    none = "No number of parties would be enough."
-    needed = none if enough >= _MOST_PARTIES else f"About {enough:,} parties would be needed."
-    if labels.accuracy[_USUAL] < usual + _BETTER:
-        return f"{text} {needed}"
-    return (
-        f"{text} {needed} If each party's rows may be public and only labels are private, merge"
-        f" label-private releases instead: predicted accuracy {labels.accuracy[_USUAL]:.2f} with"
-        f" {situation.samples:,} records each. Each party runs suffice release mean-operator"
-        " --pipeline-from FILE, and the learner runs suffice fit on all releases."
-    )
 
 
 class PartyMethod(StrEnum):
@@ -849,7 +724,7 @@ class PrivateEnsemble(Mechanism[Round]):
         )
         return procedure
 
-    def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
+    def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return what the parties could learn together, from the auxiliary rows alone.
 
         Parameters
@@ -861,7 +736,7 @@ class PrivateEnsemble(Mechanism[Round]):
 
         Returns
         -------
-        PartyPlan
+        Plan
             One line for each method and epsilon.
         """
         return plan_parties(

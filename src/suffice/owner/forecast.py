@@ -1,0 +1,294 @@
+"""Forecasts of releases from public facts: the table of a plan, and accuracy from noise and rows.
+
+What a mechanism alone knows of its noise is in the mechanism's own file.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.plain_text import escaped, html_table, text_table
+from suffice.privacy.calibrate import check_epsilon
+
+__all__ = [
+    "EQUAL",
+    "SIGNALS",
+    "Cell",
+    "Plan",
+    "PlanCurves",
+    "PublicMoments",
+    "Utility",
+    "accuracy_at",
+    "check_balance",
+    "planned_epsilons",
+    "starred",
+]
+
+Row = Mapping[str, Any]
+Cell = Callable[[Row], str]
+
+_AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the one epsilon of a plan: two doublings either way
+
+
+@dataclass(frozen=True)
+class PlanCurves:
+    """What a drawing of a plan shows: predicted accuracy against epsilon, curve by curve.
+
+    Parameters
+    ----------
+    series : mapping
+        Name of a mechanism to its points (epsilon, accuracy) for the usual problem.
+    band : sequence of (float, float, float)
+        Epsilon, and the accuracies of the hard and of the easy problem for what is chosen there.
+    without_noise : float
+        The accuracy of the usual problem without noise.
+    """
+
+    series: Mapping[str, Sequence[tuple[float, float]]]
+    band: Sequence[tuple[float, float, float]]
+    without_noise: float
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class Plan:
+    """A forecast of releases, as a table; nothing private was read for it.
+
+    A plan prints as a table, and is one in a notebook.
+
+    Parameters
+    ----------
+    title : str
+        What the table shows.
+    columns : mapping
+        The head of each column, and how its cell shows a row.
+    rows : sequence of mapping
+        One forecast for each release that is compared, as plain JSON values.
+    facts : mapping
+        What programs get: the rows, and what is the same for all of them.
+    footer : sequence
+        Cells of lines below the rows, to compare with.
+    advice : sequence of str
+        What to do, in sentences.
+    """
+
+    title: str
+    columns: Mapping[str, Cell]
+    rows: Sequence[Row]
+    facts: Mapping[str, Any]
+    footer: Sequence[tuple[str, ...]] = ()
+    advice: Sequence[str] = ()
+
+    @property
+    def chosen(self) -> list[Row]:
+        """The rows that a release would take, where the plan marks them."""
+        return [row for row in self.rows if row.get("chosen")]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text, row by row."""
+        shown = [tuple(cell(row) for cell in self.columns.values()) for row in self.rows]
+        return [*shown, *self.footer]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        return dict(self.facts)
+
+    def curves(self) -> PlanCurves:
+        """Return what a drawing shows of a plan that predicts accuracy and marks what is chosen."""
+        if not self.chosen or "accuracy" not in self.rows[0]:
+            raise ParameterError("This plan is a table and cannot be drawn. Remove --plot.")
+        series: dict[str, list[tuple[float, float]]] = {}
+        for row in self.rows:
+            point = (row["epsilon"], row["accuracy"]["usual"])
+            series.setdefault(row["mechanism"], []).append(point)
+        band = [
+            (row["epsilon"], row["accuracy"]["hard"], row["accuracy"]["easy"])
+            for row in self.chosen
+        ]
+        return PlanCurves(series, band, self.facts["without_noise"]["usual"])
+
+    def __str__(self) -> str:
+        lines = text_table(tuple(self.columns), self.cells())
+        return "\n".join([lines, *map(escaped, self.advice)])
+
+    def __repr__(self) -> str:
+        return f"{escaped(self.title)}\n{self}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, tuple(self.columns), self.cells(), self.advice)
+
+
+def starred(text: str) -> Cell:
+    """Return how a cell shows its row by a format, with a star if the row was chosen.
+
+    Examples
+    --------
+    >>> starred("{epsilon:g}")({"epsilon": 1.0, "chosen": True})
+    '1 *'
+    """
+    return lambda row: text.format_map(row) + (" *" if row["chosen"] else "")
+
+
+def planned_epsilons(epsilon: float | Iterable[float], *, around: bool = True) -> list[float]:
+    """Return the epsilons of a plan; a single one is shown with smaller and larger ones around it.
+
+    Examples
+    --------
+    >>> planned_epsilons(1.0), planned_epsilons([0.1, 1])
+    ([0.25, 0.5, 1.0, 2.0, 4.0], [0.1, 1.0])
+    """
+    if isinstance(epsilon, Iterable):
+        epsilons = [check_epsilon(e) for e in epsilon]
+    else:
+        single = check_epsilon(epsilon)
+        epsilons = [single * factor for factor in _AROUND] if around else [single]
+    if not epsilons:
+        raise ParameterError("A plan needs at least one epsilon. Add --epsilon 1, for example.")
+    return epsilons
+
+
+EQUAL = 0.5  # the balance of two equally large classes
+# The part of the labels' variance that a linear model explains: hard, usual and easy problems.
+SIGNALS: Mapping[str, float] = {"hard": 0.05, "usual": 0.2, "easy": 0.7}
+_NOTHING = 1e-150  # rows so small have no size, and their scores no correlation with anything
+_LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)  # penalties that are compared, on rows of length 1
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Predicted effect of noise on a classifier.
+
+    Parameters
+    ----------
+    correlation : float
+        The largest correlation of scores and labels for the usual signal: what mechanisms are
+        compared by.
+    accuracy : mapping
+        Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
+    margin_noise : float
+        Variance that the noise adds to scores, at the penalty that is best without any noise. It
+        is one penalty for all, so that more noise is more; a learner penalises more, and has less.
+    lam : float
+        The penalty at which ``correlation`` is reached.
+    """
+
+    correlation: float
+    accuracy: Mapping[str, float]
+    margin_noise: float
+    lam: float
+
+    @property
+    def score_noise(self) -> float:
+        """Standard deviation that the noise adds to scores: the root of ``margin_noise``."""
+        return math.sqrt(self.margin_noise)
+
+
+def check_balance(balance: float | None, classes: int) -> float:
+    """Return the expected proportion of the positive class; None stands for equal classes."""
+    if balance is None:
+        return EQUAL
+    if classes != 2:
+        raise ParameterError(
+            f"A class balance can be declared for two classes only; there are {classes}. Remove"
+            " --balance."
+        )
+    if not (isinstance(balance, int | float) and 0 < balance < 1):
+        raise ParameterError(
+            f"The class balance must lie strictly between 0 and 1, for example 0.12; got"
+            f" {balance!r}."
+        )
+    return float(balance)
+
+
+def accuracy_at(correlation: float, balance: float = EQUAL) -> float:
+    """Return the accuracy of the best threshold on scores of this correlation with the labels.
+
+    Examples
+    --------
+    >>> round(accuracy_at(0.0, balance=0.12), 6)  # always the larger class
+    0.88
+    >>> round(accuracy_at(0.5), 3)
+    0.718
+    """
+    ratio = correlation / math.sqrt(max(1 - correlation**2, 1e-12))
+    if balance == EQUAL:
+        return _normal(ratio)
+    half = ratio / math.sqrt(balance * (1 - balance)) / 2  # d / 2
+    shift = math.log(balance / (1 - balance)) / max(2 * half, _NOTHING)  # L / d
+    return balance * _normal(half + shift) + (1 - balance) * _normal(half - shift)
+
+
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+@dataclass(frozen=True, eq=False)
+class PublicMoments:
+    """The second moments S of public rows, and what is declared about their labels.
+
+    Parameters
+    ----------
+    values, vectors : array
+        Eigenvalues and eigenvectors of S.
+    count : int
+        Number of rows.
+    classes : int
+        Number of classes.
+    balance : float
+        Expected proportion of the positive of two classes; declared, never read from labels.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    count: int
+    classes: int
+    balance: float = EQUAL
+
+    @classmethod
+    def of(cls, rows: np.ndarray, count: int, classes: int) -> "PublicMoments":
+        """Return the moments of a sample ``rows`` of ``count`` public rows."""
+        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+        return cls(np.maximum(values, 0.0), vectors, count, classes)
+
+    @property
+    def curvature(self) -> float:
+        """f''(0): 1/4 for the logistic loss, 1/K for softmax."""
+        return 1 / 4 if self.classes == 2 else 1 / self.classes
+
+    def utility(self, variances: np.ndarray) -> Utility:
+        """Return the prediction for noise of these variances along the eigenvectors of S."""
+        label_variance = 4 * self.balance * (1 - self.balance)
+        rho = {
+            name: self._correlations(variances / label_variance, r2) for name, r2 in SIGNALS.items()
+        }
+        accuracy = {
+            name: accuracy_at(float(values.max()), self.balance) for name, values in rho.items()
+        }
+        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
+        weight = 0.5 if self.classes == 2 else 1.0  # a/2
+        margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])
+        lam = float(_LAMS[np.argmax(rho["usual"])])
+        return Utility(float(rho["usual"].max()), accuracy, margin, lam)
+
+    def _noise(self, variances: np.ndarray) -> np.ndarray:
+        """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
+        columns = 1.0 if self.classes == 2 else 2.0
+        return np.asarray(columns * (self._inverse**2 * variances * self.values).sum(axis=1))
+
+    def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
+        """Return rho for each lam."""
+        s, inverse = self.values, self._inverse
+        pair = 1.0 if self.classes == 2 else 2 / self.classes  # the rows of the two compared
+        sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
+        k = r2 / max(float(s.sum()), _NOTHING) * pair**2
+        signal = k * (inverse**2 * s**3).sum(axis=1)
+        spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
+        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
+
+    @property
+    def _inverse(self) -> np.ndarray:
+        """H^-1 along the eigenvectors of S, a row for each lam."""
+        return 1 / (_LAMS[:, None] + self.curvature * self.values)
