@@ -25,17 +25,15 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from suffice.errors import ParameterError
-from suffice.learner.weak import (
-    AlternatingMeanMap,
-    BagMoments,
-    LaplacianMeanMap,
-    MeanMap,
-    alternate,
-    bags_of,
-    consistent_labels,
-)
+from suffice.learner.weak import BagMoments, MeanMap, bags_of
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
+from suffice.papers.mean_maps import (
+    AlternatingMeanMap,
+    LaplacianMeanMap,
+    alternate,
+    consistent_labels,
+)
 
 DATA = Path(os.environ.get("SUFFICE_DATA", "data"))
 RESULT = Path(__file__).parent / "results" / "llp.json"

@@ -1,33 +1,31 @@
-"""A mean operator and how sure it is: what every source becomes, and the sums it is made of."""
+"""Mean operators from weak supervision: what is known of labels becomes an operator and its noise.
+
+A source of supervision (labels, flipped labels, votes, bags of known proportions, ...) is a
+dataclass of what is known. All of them estimate by `Supervision.estimate`.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
-from scipy.spatial.distance import pdist, squareform
 
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
 from suffice.models.rows import WeightedRows, as_weighted, gram
 from suffice.release.release import Covariance, Release
 from suffice.tables.labels import Classes, check_classes, label_codes
 
 __all__ = [
     "CONDITION_LIMIT",
-    "METHODS",
-    "AlternatingMeanMap",
-    "Alternation",
+    "BagMethod",
     "BagMoments",
     "FlippedLabels",
     "KnownProportions",
-    "LaplacianMeanMap",
+    "Mapped",
     "MeanMap",
-    "Method",
     "OperatorEstimate",
     "PlainLabels",
     "PositiveUnlabelled",
@@ -35,18 +33,12 @@ __all__ = [
     "SemiSupervised",
     "SoftVotes",
     "Supervision",
-    "alternate",
-    "as_operator",
     "bags_of",
     "check_identified",
-    "codes_of",
-    "consistent_labels",
     "estimate_mean_operator",
     "group_sums",
-    "no_noise",
-    "noise_of_gram",
-    "per_column",
-    "similarity_of",
+    "operator_of_bags",
+    "within_bags",
 ]
 
 
@@ -78,14 +70,41 @@ class OperatorEstimate:
 
 
 class Supervision(ABC):
-    """A source of supervision: what is known about the labels of some rows."""
+    """A source of supervision: what is known about the labels of some rows.
 
-    @abstractmethod
+    Attributes
+    ----------
+    classes : sequence
+        The classes; the second of two counts as +1.
+    """
+
+    classes: Any
+
     def estimate(self, rows: Any) -> OperatorEstimate:
         """Return an estimate of the mean operator of these rows.
 
-        ``rows`` are a matrix; those of a release may also be `WeightedRows`.
+        Parameters
+        ----------
+        rows : array of shape (m, d) or WeightedRows
+            Mapped rows. Labels, votes and releases also take `WeightedRows`.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows have another number or width than those of a release.
+        ParameterError
+            If the rows do not fit what is known about their labels.
         """
+        return self._estimate(rows, check_classes(self.classes))
+
+    @abstractmethod
+    def _estimate(self, rows: Any, classes: Classes) -> OperatorEstimate:
+        """Return the estimate for checked classes."""
 
 
 def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
@@ -161,25 +180,8 @@ class FlippedLabels(Supervision):
     classes: Any
     rates: Any
 
-    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
-        """Return the operator, corrected for the flips.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d) or WeightedRows
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If the rates are no probabilities, or cannot be inverted.
-        """
-        classes = check_classes(self.classes)
+    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+        """Return the operator, corrected for the flips."""
         count, m = len(classes), len(rows)
         inverse = np.linalg.inv(_channel(self.rates, count))
         codes = codes_of(self.labels, classes, rows)
@@ -300,25 +302,8 @@ class PlainLabels(Supervision):
     labels: Any
     classes: Any
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator of the exact labels.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d)
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If there is not one label per row.
-        """
-        classes = check_classes(self.classes)
+    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+        """Return the operator of the exact labels."""
         codes = codes_of(self.labels, classes, rows)
         matrix = group_sums(rows, codes, len(classes)).T / len(rows)
         return OperatorEstimate(as_operator(matrix), no_noise(), classes, "Every label is known.")
@@ -344,25 +329,8 @@ class SoftVotes(Supervision):
     classes: Any
     variance: float = 0.0
 
-    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
-        """Return the operator of the votes.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d) or WeightedRows
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If there is not one vote per row and class.
-        """
-        classes = check_classes(self.classes)
+    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+        """Return the operator of the votes."""
         votes = np.asarray(self.votes, dtype=np.float64)
         if votes.shape != (len(rows), len(classes)):
             raise ParameterError(
@@ -391,26 +359,13 @@ class Released(Supervision):
 
     release: Release
 
-    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
-        """Return the operator of the release.
+    @property
+    def classes(self) -> Classes:
+        """The classes of the release."""
+        return self.release.classes
 
-        Parameters
-        ----------
-        rows : array of shape (m, d) or WeightedRows
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ForeignRowsError
-            If the rows have another number or width than those of the release.
-        ParameterError
-            If the release holds no operator, labels or votes.
-        """
+    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+        """Return the operator of the release."""
         release = self.release
         width = len(release.pipeline.outputs)
         if (release.rows, width) != rows.shape:
@@ -420,15 +375,15 @@ class Released(Supervision):
                 " pipeline."
             )
         if {*release.arrays} == {"answers", "channel"}:  # labels, each randomised
-            answers, codes = release.arrays["answers"], range(len(release.classes))
+            answers, codes = release.arrays["answers"], range(len(classes))
             corrected = FlippedLabels(answers, codes, release.arrays["channel"]).estimate(rows)
-            return replace(corrected, classes=release.classes)
+            return replace(corrected, classes=classes)
         if "votes" in release.arrays:
-            votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
+            votes = SoftVotes(release.arrays["votes"], classes, release.noise.variance)
             return votes.estimate(rows)
         operator = release.array("mean_operator", "mean operator")
         note = "The covariance is that of the mechanism's noise."
-        return OperatorEstimate(operator, release.noise, release.classes, note)
+        return OperatorEstimate(operator, release.noise, classes, note)
 
 
 _FOLDS = 5
@@ -458,25 +413,8 @@ class PositiveUnlabelled(Supervision):
     prior: float
     classes: Any
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator; its error comes from the sampling of the positives.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d)
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If the positives do not fit the rows, or the prior does not fit them.
-        """
-        classes = check_classes(self.classes)
+    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+        """Return the operator; its error comes from the sampling of the positives."""
         if len(classes) != 2:
             raise ParameterError("PositiveUnlabelled works for two classes only. List two classes.")
         if not 0 < self.prior < 1:
@@ -548,25 +486,8 @@ class SemiSupervised(Supervision):
     labels: Any
     classes: Any
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator; its error comes from the sampling of the labelled rows.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d)
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If there are too few labels, or a class without any.
-        """
-        classes = check_classes(self.classes)
+    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+        """Return the operator; its error comes from the sampling of the labelled rows."""
         labelled, codes = _known_labels(self.labels, classes, rows)
         if labelled.all():
             return PlainLabels(self.labels, classes).estimate(rows)
@@ -730,14 +651,19 @@ def check_identified(bags: BagMoments) -> None:
         )
 
 
-_SIMILARITIES = ("gaussian", "normalised-cut", "none")
-_RIDGE = 1e-9  # makes classes definite in a part of the graph whose bags are all alike
+Mapped = tuple[np.ndarray, Covariance, str]  # an operator, its covariance, what that covers
 
-Mapped = tuple[np.ndarray, Covariance, str]
+
+class BagMethod(ABC):
+    """Estimates a mean operator from bags of rows whose class proportions are known."""
+
+    @abstractmethod
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator, its covariance and what that covers."""
 
 
 @dataclass(frozen=True)
-class MeanMap:
+class MeanMap(BagMethod):
     """Computes class means by least squares from bag means (Quadrianto et al. 2009).
 
     w = (Pi^T D Pi)^-1 Pi^T D B,   M_k = p_k w_k
@@ -758,99 +684,18 @@ class MeanMap:
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator, its covariance and what that covers."""
         weights = self.weights(bags)
-        within = _within_classes(_within_bags(rows, bags), bags, weights / bags.prior)
+        within = _within_classes(within_bags(rows, bags), bags, weights / bags.prior)
         note = (
             "The covariance of the rows about their class means, carried through the bag means;"
             " one within-class covariance for all classes and homogeneous bags, E[x|y,bag] ="
             " E[x|y], are assumed: a bias from bags that are not is not in it."
         )
-        return _linear(bags, weights, within, note)
+        return operator_of_bags(bags, weights, within, note)
 
 
-@dataclass(frozen=True)
-class LaplacianMeanMap:
-    """Computes class means per bag that vary smoothly along a graph of bags (Patrini et al. 2014).
-
-    minimise  sum_j w_j ||b_j - pi_j b+_j - (1 - pi_j) b-_j||^2
-              + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
-    mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
-
-    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
-    class means.
-
-    Parameters
-    ----------
-    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
-        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
-    scale : float or None, default=None
-        The scale of the gaussian similarity; None for the median distance of bag means.
-    weight : float, default=1.0
-        How much class means of similar bags must agree. As it grows, class means become equal in
-        all bags: the mean map.
-    """
-
-    similarity: str = "gaussian"
-    scale: float | None = None
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.similarity not in _SIMILARITIES:
-            raise ParameterError(f"similarity must be one of {', '.join(_SIMILARITIES)}.")
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise ParameterError(f"weight must be a positive number. It is {self.weight!r}.")
-        if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
-            raise ParameterError(f"scale must be a positive number, or None. It is {self.scale!r}.")
-
-    def weights(self, bags: BagMoments) -> np.ndarray:
-        """Return G (n, 2) with M = B^T G."""
-        if bags.shares.shape[1] != 2:
-            raise ParameterError(
-                "This method works for two classes only. For more, use method='mean-map'."
-            )
-        check_identified(bags)
-        near = similarity_of(bags, self.similarity, self.scale)
-        laplacian = np.diag(near.sum(axis=1)) - near
-        count = len(bags.sizes)
-        smooth = np.kron(np.eye(2), self.weight * laplacian) + _RIDGE * np.eye(2 * count)
-        both = np.vstack([np.diag(share) for share in bags.shares.T])  # Pi (2n, n)
-        weighted = both * (count * bags.weights)
-        solved = np.linalg.solve(
-            weighted @ both.T + smooth, weighted
-        )  # Algorithm 1; epsilon = _RIDGE
-        parts = solved.reshape(2, count, count)  # class, bag of the class mean, bag of the row mean
-        return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
-
-    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
-        """Return the operator, its covariance and what that covers."""
-        note = (
-            "The covariance of the rows about their bag's mean (at least that about class means),"
-            " carried through the smoothed class means; the smoothing's bias is not in it."
-        )
-        return _linear(bags, self.weights(bags), _within_bags(rows, bags), note)
-
-
-def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.ndarray:
-    """Return v (n, n) with a diagonal of zeros (Patrini et al. 2014, section 3)."""
-    count = len(bags.sizes)
-    if similarity == "none" or count < 2:
-        return np.zeros((count, count))
-    if similarity == "gaussian":
-        apart = pdist(bags.means)
-        near = np.exp(-apart / (scale or float(np.median(apart)) or 1.0))
-        return squareform(near)
-    # ASSOC(j, j') sums ||x - x'||^2 over pairs of rows, which needs means and traces only; the
-    # authors' code sums the distances themselves, quadratic in the rows.
-    spread = bags.spread
-    apart = spread[:, None] + spread + squareform(pdist(bags.means, "sqeuclidean"))
-    across = np.outer(bags.sizes, bags.sizes) * apart
-    own = np.diag(across)[:, None]
-    own_shares = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
-    near = own_shares + own_shares.T
-    np.fill_diagonal(near, 0.0)
-    return near
-
-
-def _linear(bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str) -> Mapped:
+def operator_of_bags(
+    bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str
+) -> Mapped:
     """Return B^T G as an operator, with the noise that rows of covariance ``within`` give it.
 
     The error of sum_j g_j b_j is sum_i e_i (g_j(i)/n_j(i) - t_y(i)/m), with e_i row i's deviation
@@ -867,7 +712,7 @@ def _linear(bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str
     return operator, noise_of_gram(within, variance), note + per_column(classes)
 
 
-def _within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
+def within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
     """Return the pooled covariance of rows about their bag's mean."""
     free = max(len(rows) - len(bags.sizes), 1)
     return (gram(rows) - gram(bags.means, bags.sizes)) / free
@@ -893,121 +738,8 @@ def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> 
     return pooled - shrunk * between
 
 
-_TOL = 1e-5  # of each inner fit's gradient
-_MAX_ITER = 1000
-_FALL = 1e-6  # the least fall of the risk that is worth another round
-
-
-@dataclass(frozen=True)
-class AlternatingMeanMap:
-    """Computes mu of labels that fit every bag's proportion and a model fitted to them.
-
-    theta_t+1 = argmin_theta F(theta, sigma_t),   sigma_t = argmin (argmax) F(theta_t, sigma)
-
-    over labels sigma with round(n_j pi_j) positives in bag j, F the logistic risk with penalty
-    (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). mu is that of the labels with the
-    smallest F. Two classes. There is no covariance.
-
-    Parameters
-    ----------
-    labelling : {"min", "max"}, default="min"
-        "min" gives a bag's best rows the positive label, so that F never rises; "max" its worst.
-    lam : float, default=1e-2
-        Weight of the penalty. The learner should use the same one.
-    start : MeanMap or LaplacianMeanMap
-        The method whose mean operator the first model is fitted to.
-    max_rounds : int, default=30
-        The largest number of rounds.
-    """
-
-    labelling: str = "min"
-    lam: float = 1e-2
-    start: MeanMap | LaplacianMeanMap = field(default_factory=LaplacianMeanMap)
-    max_rounds: int = 30
-
-    def __post_init__(self) -> None:
-        if self.labelling not in ("min", "max"):
-            raise ParameterError(f"labelling must be min or max. It is {self.labelling!r}.")
-        if not (np.isfinite(self.lam) and self.lam > 0):
-            raise ParameterError(f"lam must be a positive number. It is {self.lam!r}.")
-        if self.max_rounds < 1:
-            raise ParameterError(f"max_rounds must be at least 1. It is {self.max_rounds!r}.")
-
-    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
-        """Return the operator of the best labels; how sure it is, nobody knows."""
-        if bags.shares.shape[1] != 2:
-            raise ParameterError(
-                "This method works for two classes only. For more, use method='mean-map'."
-            )
-        weights = self.start.weights(bags)
-        first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-        alternation = alternate(rows, bags, first, self)
-        note = (
-            f"The labels after {len(alternation.risks)} rounds are a guess that fits the"
-            " proportions. Their error is not known, so there is no covariance."
-        )
-        return alternation.operator, Covariance("none"), note
-
-
-@dataclass(frozen=True, eq=False)
-class Alternation:
-    """The best labels' operator and the risk after each round."""
-
-    operator: np.ndarray
-    risks: tuple[float, ...]
-
-
-def alternate(
-    rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
-) -> Alternation:
-    """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
-    theta, _ = _fit_model(rows, operator, options.lam, None)
-    risks: list[float] = []
-    best, last = operator, None
-    for _ in range(options.max_rounds):
-        signs = consistent_labels(rows @ theta, bags, worst=options.labelling == "max")  # step 2.1
-        if last is not None and np.array_equal(signs, last):
-            break
-        last, operator = signs, rows.T @ signs / len(rows)
-        theta, risk = _fit_model(rows, operator, options.lam, theta)  # step 2.2
-        fall = min(risks, default=np.inf) - risk
-        risks.append(risk)
-        if fall > 0:
-            best = operator  # step 3: the smallest risk of all rounds
-        if abs(fall) <= _FALL or (fall < 0 and options.labelling == "min"):
-            break
-    return Alternation(best, tuple(risks))
-
-
-def _fit_model(
-    rows: np.ndarray, operator: np.ndarray, lam: float, start: np.ndarray | None
-) -> tuple[np.ndarray, float]:
-    """Return the model of this operator and its regularised risk."""
-    problem = FactoredProblem(rows, operator, LOSSES["logistic"])
-    theta = problem.solve(lam, tol=_TOL, max_iter=_MAX_ITER, start=start).parameters
-    half = rows @ theta / 2
-    risk = np.logaddexp(half, -half).mean() - operator @ theta / 2 + lam / 2 * theta @ theta
-    return theta, float(risk)
-
-
-def consistent_labels(scores: np.ndarray, bags: BagMoments, *, worst: bool) -> np.ndarray:
-    """Return labels with round(n_j pi_j) positives in bag j: its highest scores, or its lowest."""
-    positives = np.rint(bags.sizes * bags.shares[:, 1])
-    order = np.lexsort((scores if worst else -scores, bags.codes))
-    firsts = np.concatenate([[0], np.cumsum(bags.sizes)[:-1]])
-    ranks = np.empty(len(scores))
-    ranks[order] = np.arange(len(scores)) - firsts[bags.codes[order]]
-    return np.where(ranks < positives[bags.codes], 1.0, -1.0)
-
-
-Method = MeanMap | LaplacianMeanMap | AlternatingMeanMap
-
-METHODS: Mapping[str, Method] = {
-    "mean-map": MeanMap(),
-    "laplacian": LaplacianMeanMap(),
-    "alternating-min": AlternatingMeanMap("min"),
-    "alternating-max": AlternatingMeanMap("max"),
-}
+# By name, since learners do not import the papers.
+_METHODS_OF_PAPERS = ("laplacian", "alternating-min", "alternating-max")
 
 
 @dataclass(frozen=True, eq=False)
@@ -1026,39 +758,23 @@ class KnownProportions(Supervision):
     classes : sequence
         The K classes.
     method : str or object, default="mean-map"
-        "mean-map", "laplacian", "alternating-min" or "alternating-max"; or one of `MeanMap`,
-        `LaplacianMeanMap` and `AlternatingMeanMap` with its options.
+        "mean-map"; "laplacian", "alternating-min" or "alternating-max" of the papers; or an object
+        with its options: `MeanMap`, or one of `suffice.papers.mean_maps`.
     """
 
     bags: Any
     proportions: Any
     classes: Any
-    method: str | Method = "mean-map"
+    method: str | BagMethod = "mean-map"
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator that the method estimates.
-
-        Parameters
-        ----------
-        rows : array of shape (m, d)
-            Mapped rows.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ParameterError
-            If the bags or proportions do not fit the rows.
-        """
-        classes = check_classes(self.classes)
-        method = METHODS.get(self.method) if isinstance(self.method, str) else self.method
-        if not isinstance(method, Method):
-            raise ParameterError(
-                f"method must be one of {', '.join(METHODS)}, or an object such as MeanMap()."
-            )
+    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+        """Return the operator that the method estimates."""
+        method = MeanMap() if self.method == "mean-map" else self.method
+        if method in _METHODS_OF_PAPERS:
+            method = import_module("suffice.papers.mean_maps").METHODS[method]
+        if not isinstance(method, BagMethod):
+            names = ", ".join(["mean-map", *_METHODS_OF_PAPERS])
+            raise ParameterError(f"method must be one of {names}, or an object such as MeanMap().")
         bags = bags_of(rows, self.bags, self.proportions, len(classes))
         operator, noise, note = method.estimate(rows, bags)
         return OperatorEstimate(operator, noise, classes, note)

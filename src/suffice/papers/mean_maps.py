@@ -1,0 +1,242 @@
+"""Class means of bags as Patrini et al. 2014 find them: smooth over bags, or by alternation.
+
+`KnownProportions` reaches them by name ("laplacian", "alternating-min", "alternating-max"). Its
+default is the mean map of Quadrianto et al. 2009.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial.distance import pdist, squareform
+
+from suffice.errors import ParameterError
+from suffice.learner.weak import (
+    BagMethod,
+    BagMoments,
+    Mapped,
+    MeanMap,
+    check_identified,
+    operator_of_bags,
+    within_bags,
+)
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.release.release import Covariance
+
+__all__ = [
+    "METHODS",
+    "AlternatingMeanMap",
+    "Alternation",
+    "LaplacianMeanMap",
+    "alternate",
+    "consistent_labels",
+    "similarity_of",
+]
+
+
+_SIMILARITIES = ("gaussian", "normalised-cut", "none")
+
+
+_RIDGE = 1e-9  # makes classes definite in a part of the graph whose bags are all alike
+
+
+@dataclass(frozen=True)
+class LaplacianMeanMap(BagMethod):
+    """Computes class means per bag that vary smoothly along a graph of bags (Patrini et al. 2014).
+
+    minimise  sum_j w_j ||b_j - pi_j b+_j - (1 - pi_j) b-_j||^2
+              + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
+    mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
+
+    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
+    class means.
+
+    Parameters
+    ----------
+    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
+        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
+    scale : float or None, default=None
+        The scale of the gaussian similarity; None for the median distance of bag means.
+    weight : float, default=1.0
+        How much class means of similar bags must agree. As it grows, class means become equal in
+        all bags: the mean map.
+    """
+
+    similarity: str = "gaussian"
+    scale: float | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.similarity not in _SIMILARITIES:
+            raise ParameterError(f"similarity must be one of {', '.join(_SIMILARITIES)}.")
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise ParameterError(f"weight must be a positive number. It is {self.weight!r}.")
+        if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
+            raise ParameterError(f"scale must be a positive number, or None. It is {self.scale!r}.")
+
+    def weights(self, bags: BagMoments) -> np.ndarray:
+        """Return G (n, 2) with M = B^T G."""
+        if bags.shares.shape[1] != 2:
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
+        check_identified(bags)
+        near = similarity_of(bags, self.similarity, self.scale)
+        laplacian = np.diag(near.sum(axis=1)) - near
+        count = len(bags.sizes)
+        smooth = np.kron(np.eye(2), self.weight * laplacian) + _RIDGE * np.eye(2 * count)
+        both = np.vstack([np.diag(share) for share in bags.shares.T])  # Pi (2n, n)
+        weighted = both * (count * bags.weights)
+        solved = np.linalg.solve(
+            weighted @ both.T + smooth, weighted
+        )  # Algorithm 1; epsilon = _RIDGE
+        parts = solved.reshape(2, count, count)  # class, bag of the class mean, bag of the row mean
+        return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
+
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator, its covariance and what that covers."""
+        note = (
+            "The covariance of the rows about their bag's mean (at least that about class means),"
+            " carried through the smoothed class means; the smoothing's bias is not in it."
+        )
+        return operator_of_bags(bags, self.weights(bags), within_bags(rows, bags), note)
+
+
+def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.ndarray:
+    """Return v (n, n) with a diagonal of zeros (Patrini et al. 2014, section 3)."""
+    count = len(bags.sizes)
+    if similarity == "none" or count < 2:
+        return np.zeros((count, count))
+    if similarity == "gaussian":
+        apart = pdist(bags.means)
+        near = np.exp(-apart / (scale or float(np.median(apart)) or 1.0))
+        return squareform(near)
+    # ASSOC(j, j') sums ||x - x'||^2 over pairs of rows, which needs means and traces only; the
+    # authors' code sums the distances themselves, quadratic in the rows.
+    spread = bags.spread
+    apart = spread[:, None] + spread + squareform(pdist(bags.means, "sqeuclidean"))
+    across = np.outer(bags.sizes, bags.sizes) * apart
+    own = np.diag(across)[:, None]
+    own_shares = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
+    near = own_shares + own_shares.T
+    np.fill_diagonal(near, 0.0)
+    return near
+
+
+_TOL = 1e-5  # of each inner fit's gradient
+
+
+_MAX_ITER = 1000
+
+
+_FALL = 1e-6  # the least fall of the risk that is worth another round
+
+
+@dataclass(frozen=True)
+class AlternatingMeanMap(BagMethod):
+    """Computes mu of labels that fit every bag's proportion and a model fitted to them.
+
+    theta_t+1 = argmin_theta F(theta, sigma_t),   sigma_t = argmin (argmax) F(theta_t, sigma)
+
+    over labels sigma with round(n_j pi_j) positives in bag j, F the logistic risk with penalty
+    (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). mu is that of the labels with the
+    smallest F. Two classes. There is no covariance.
+
+    Parameters
+    ----------
+    labelling : {"min", "max"}, default="min"
+        "min" gives a bag's best rows the positive label, so that F never rises; "max" its worst.
+    lam : float, default=1e-2
+        Weight of the penalty. The learner should use the same one.
+    start : MeanMap or LaplacianMeanMap
+        The method whose mean operator the first model is fitted to.
+    max_rounds : int, default=30
+        The largest number of rounds.
+    """
+
+    labelling: str = "min"
+    lam: float = 1e-2
+    start: MeanMap | LaplacianMeanMap = field(default_factory=LaplacianMeanMap)
+    max_rounds: int = 30
+
+    def __post_init__(self) -> None:
+        if self.labelling not in ("min", "max"):
+            raise ParameterError(f"labelling must be min or max. It is {self.labelling!r}.")
+        if not (np.isfinite(self.lam) and self.lam > 0):
+            raise ParameterError(f"lam must be a positive number. It is {self.lam!r}.")
+        if self.max_rounds < 1:
+            raise ParameterError(f"max_rounds must be at least 1. It is {self.max_rounds!r}.")
+
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
+        """Return the operator of the best labels; how sure it is, nobody knows."""
+        if bags.shares.shape[1] != 2:
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
+        weights = self.start.weights(bags)
+        first = bags.means.T @ (weights[:, 1] - weights[:, 0])
+        alternation = alternate(rows, bags, first, self)
+        note = (
+            f"The labels after {len(alternation.risks)} rounds are a guess that fits the"
+            " proportions. Their error is not known, so there is no covariance."
+        )
+        return alternation.operator, Covariance("none"), note
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """The best labels' operator and the risk after each round."""
+
+    operator: np.ndarray
+    risks: tuple[float, ...]
+
+
+def alternate(
+    rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
+) -> Alternation:
+    """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
+    theta, _ = _fit_model(rows, operator, options.lam, None)
+    risks: list[float] = []
+    best, last = operator, None
+    for _ in range(options.max_rounds):
+        signs = consistent_labels(rows @ theta, bags, worst=options.labelling == "max")  # step 2.1
+        if last is not None and np.array_equal(signs, last):
+            break
+        last, operator = signs, rows.T @ signs / len(rows)
+        theta, risk = _fit_model(rows, operator, options.lam, theta)  # step 2.2
+        fall = min(risks, default=np.inf) - risk
+        risks.append(risk)
+        if fall > 0:
+            best = operator  # step 3: the smallest risk of all rounds
+        if abs(fall) <= _FALL or (fall < 0 and options.labelling == "min"):
+            break
+    return Alternation(best, tuple(risks))
+
+
+def _fit_model(
+    rows: np.ndarray, operator: np.ndarray, lam: float, start: np.ndarray | None
+) -> tuple[np.ndarray, float]:
+    """Return the model of this operator and its regularised risk."""
+    problem = FactoredProblem(rows, operator, LOSSES["logistic"])
+    theta = problem.solve(lam, tol=_TOL, max_iter=_MAX_ITER, start=start).parameters
+    half = rows @ theta / 2
+    risk = np.logaddexp(half, -half).mean() - operator @ theta / 2 + lam / 2 * theta @ theta
+    return theta, float(risk)
+
+
+def consistent_labels(scores: np.ndarray, bags: BagMoments, *, worst: bool) -> np.ndarray:
+    """Return labels with round(n_j pi_j) positives in bag j: its highest scores, or its lowest."""
+    positives = np.rint(bags.sizes * bags.shares[:, 1])
+    order = np.lexsort((scores if worst else -scores, bags.codes))
+    firsts = np.concatenate([[0], np.cumsum(bags.sizes)[:-1]])
+    ranks = np.empty(len(scores))
+    ranks[order] = np.arange(len(scores)) - firsts[bags.codes[order]]
+    return np.where(ranks < positives[bags.codes], 1.0, -1.0)
+
+
+METHODS: Mapping[str, BagMethod] = {
+    "laplacian": LaplacianMeanMap(),
+    "alternating-min": AlternatingMeanMap("min"),
+    "alternating-max": AlternatingMeanMap("max"),
+}
