@@ -279,7 +279,7 @@ def _coefficients(maker: Maker, epsilon: float, seed: int, *, default: bool = Fa
         release = sf.MeanOperator(given, _DELTA, mechanism="gaussian").release(
             table.rows, table.labels, ledger=None
         )
-        model = sf.FactoredClassifier(lam=lam, project=False, shrink=False)
+        model = sf.FactoredClassifier(lam=lam, denoise=False)
         if default and given == epsilon:
             model = sf.FactoredClassifier()
         model.fit_release(release, table.rows)

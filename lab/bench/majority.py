@@ -102,7 +102,7 @@ class Table:
         """Return the model of a release."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner = FactoredClassifier(shrink=False if before else "auto")
+            learner = FactoredClassifier(denoise=not before)
             return learner.fit_release(release, self.rows)
 
     def lead(

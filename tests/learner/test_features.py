@@ -139,7 +139,7 @@ def test_the_interval_of_the_intercept_follows_the_noise(rng):
     frame, y = clinic_frame(rng)
     owner = sf.MeanOperator(epsilon=20.0, mechanism="laplace")
     release = owner.release(frame, y, ledger=None)
-    model = sf.FactoredClassifier(lam=0.05, project=False).fit_release(release, frame)
+    model = sf.FactoredClassifier(lam=0.05, denoise=False).fit_release(release, frame)
     stated = model.feature_deviations()[:, 0]
     deviation = release.noise.variance**0.5
     drawn = []
@@ -149,7 +149,7 @@ def test_the_interval_of_the_intercept_follows_the_noise(rng):
             + rng.normal(0, deviation, len(model.theta_))
         }
         other = replace(release, arrays=arrays, signature=None)
-        again = sf.FactoredClassifier(lam=0.05, project=False).fit_release(other, frame)
+        again = sf.FactoredClassifier(lam=0.05, denoise=False).fit_release(other, frame)
         drawn.append(np.append(again.coef_[0], again.intercept_))
     ratio = np.std(drawn, axis=0, ddof=1) / stated
     assert (ratio > 0.7).all()

@@ -24,9 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
-from suffice.learner.denoise import Denoiser, Shrinkage
+from suffice.learner.denoise import Denoiser
 from suffice.learner.features import FeatureUnits
-from suffice.learner.penalty import Optimism, labels_behind, least_ridge, spreads
+from suffice.learner.penalty import Optimism, least_ridge, spreads
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
@@ -265,11 +265,11 @@ _LARGE = 500_000  # cells of rows: a projection of so many takes its time
 
 
 def optimism_by_trial(
-    problem: FactoredProblem, model: np.ndarray, lam: float, restoration: Denoiser
+    problem: FactoredProblem, model: np.ndarray, lam: float, denoiser: Denoiser
 ) -> tuple[float, float]:
     """Return by how much a model's risk is too small, and the deviation of the mended risk.
 
-    ``problem`` has the released operator, in the coordinates that ``restoration`` returns, and
+    ``problem`` has the released operator, in the coordinates that ``denoiser`` returns, and
     ``model`` is fitted to what that returns. The deviation is that of `Optimism.error`, and of the
     draws here. The same numbers are drawn every time.
     """
@@ -282,51 +282,51 @@ def optimism_by_trial(
         used = np.asarray(model.reshape(len(model), -1).any(axis=1))
         part = hessian[np.ix_(used, used)]
         factor = cho_factor(part + least_ridge(problem, lam, hessian) * np.eye(len(part)))
-    weight, basis = problem.operator_weight, restoration.basis
+    weight, basis = problem.operator_weight, denoiser.basis
     products, sizes = [], []
-    for noise, moved in _moves(problem, model, restoration, rng):
+    for noise, moved in _moves(problem, model, denoiser, rng):
         follows = np.zeros_like(moved)
         follows[used] = weight * cho_solve(factor, moved[used])
         white = noise if basis is None else basis.T @ noise
         products.append(float(np.sum(white * follows)))
-        sizes.append(_spread(follows, sampling, restoration))
-    variance = _spread(model, sampling, restoration) + float(np.mean(sizes))
+        sizes.append(_spread(follows, sampling, denoiser))
+    variance = _spread(model, sampling, denoiser) + float(np.mean(sizes))
     variance += float(np.var(products, ddof=1)) / len(products)
     return weight * float(np.mean(products)), weight * float(np.sqrt(variance))
 
 
-def _spread(model: np.ndarray, sampling: np.ndarray, restoration: Denoiser) -> float:
+def _spread(model: np.ndarray, sampling: np.ndarray, denoiser: Denoiser) -> float:
     """Return theta^T Q theta over the columns of a model."""
     theta = model.reshape(len(model), -1)
-    pipeline = theta if restoration.basis is None else restoration.basis @ theta
-    return restoration.noise.quadratic(pipeline) + float(np.sum(theta * (sampling @ theta)))
+    pipeline = theta if denoiser.basis is None else denoiser.basis @ theta
+    return denoiser.noise.quadratic(pipeline) + float(np.sum(theta * (sampling @ theta)))
 
 
 def _moves(
     problem: FactoredProblem,
     model: np.ndarray,
-    restoration: Denoiser,
+    denoiser: Denoiser,
     rng: np.random.Generator,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield noise, in the pipeline's coordinates, and how the restored operator moves with it."""
-    on_sample = restoration.on_sample()
-    operator, rows = restoration.released, on_sample.rows
+    """Yield noise, in the pipeline's coordinates, and how the denoised operator moves with it."""
+    on_sample = denoiser.on_sample()
+    operator, rows = denoiser.released, on_sample.rows
     still = on_sample(operator)
     probes = _PROBES if rows.shape[0] * rows.shape[1] <= _LARGE else _FEW_PROBES
     scores = problem.weighted.sample.scores(model)
     for _ in range(probes):
-        noise = _released_noise(restoration, rng)
+        noise = _released_noise(denoiser, rng)
         # As many labels as there are vary less than those of a sample.
-        few = np.sqrt(rows.labels / restoration.rows.labels)
+        few = np.sqrt(rows.labels / denoiser.rows.labels)
         noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
         if operator.ndim > 1:  # what all columns of M share is public, and was set right
             noise = noise - noise.mean(axis=1, keepdims=True)
         yield noise, (on_sample(operator + _STEP * noise) - still) / _STEP
 
 
-def _released_noise(restoration: Denoiser, rng: np.random.Generator) -> np.ndarray:
+def _released_noise(denoiser: Denoiser, rng: np.random.Generator) -> np.ndarray:
     """Return noise like that of the release, as if it were Gaussian."""
-    noise, shape = restoration.noise, restoration.released.shape
+    noise, shape = denoiser.noise, denoiser.released.shape
     if noise.form == "factor" and noise.array is not None:
         drawn = noise.array @ rng.normal(size=(noise.array.shape[1], *shape[1:]))
     else:
@@ -358,25 +358,23 @@ _LARGEST = 2000  # entries of a model whose Hessian is inverted
 class Evidence:
     """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
 
-    The problems have the operator as it was released, whether or not it was restored or shrunk.
-    Where it was shrunk, in white coordinates, ``shrinkage`` says to what share, and how models of
-    them become models of the pipeline's coordinates. So does each problem's restoration, where
-    there are ``restorations``; one without a basis is a projection.
+    The problems have the operator as it was released, whether or not it was denoised; each has a
+    denoiser then, which also says how a model becomes one of the pipeline's coordinates. A constant
+    has the problem of its last coordinate alone.
     """
 
     problems: Sequence[FactoredProblem]
     models: Sequence[np.ndarray]
     lam: float
     noise: Covariance
-    shrinkage: Shrinkage | None = None
-    restorations: Sequence[Denoiser] = ()
+    denoisers: Sequence[Denoiser] = ()
 
     @cached_property
     def risk(self) -> tuple[float, float]:
         """The estimated risk on fresh labels of the same rows, and its standard deviation.
 
         The mean over the classes, one against the rest. The deviation is that of the mechanism's
-        noise and the sampling of labels together. How far a model of a restored operator follows
+        noise and the sampling of labels together. How far a model of a denoised operator follows
         the noise is tried (`optimism_by_trial`); of others a formula says it.
         """
         self._check_noise()
@@ -398,16 +396,15 @@ class Evidence:
     def _mended(self, i: int) -> tuple[float, float]:
         """Return by how much the risk of the i-th model is too small, and its deviation then."""
         problem, model = self.problems[i], self.models[i]
-        if self.restorations and len(problem.operator) > 1:
-            return optimism_by_trial(problem, model, self.lam, self.restorations[i])
-        count = labels_behind(problem)
-        optimism = Optimism(problem, self.noise, count, kept_shares=self._kept_shares(i))
+        kept_shares = None
+        if self.denoisers:
+            denoiser = self.denoisers[i]
+            if not denoiser.linear and len(model) > 1:
+                return optimism_by_trial(problem, model, self.lam, denoiser)
+            kept_shares = denoiser.kept_shares[-len(model) :]
+        count = problem.weighted.labels
+        optimism = Optimism(problem, self.noise, count, kept_shares=kept_shares)
         return optimism.of(problem, model, self.lam), optimism.error(problem, model, self.lam)
-
-    def _kept_shares(self, i: int) -> np.ndarray | None:
-        if self.restorations:  # of a constant
-            return self.restorations[i].kept_shares[-1:]
-        return None if self.shrinkage is None else self.shrinkage.kept_shares
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
@@ -419,10 +416,10 @@ class Evidence:
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`noise_bounds`)."""
         penalty = self.problems[0].penalty.name
-        shrunk = self.shrinkage is not None or any(r.basis is not None for r in self.restorations)
+        shrunk = any(denoiser.basis is not None for denoiser in self.denoisers)
         if len(self.problems) > 1 or penalty != "l2" or shrunk:
             raise ParameterError(
-                "Noise bounds exist only for penalty='l2', shrink=False and a loss that trains one"
+                "Noise bounds exist only for penalty='l2', denoise=False and a loss that trains one"
                 " model. Use these settings."
             )
         problem = self.problems[0]
@@ -449,24 +446,27 @@ class Evidence:
                 f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
                 " coefficients. Use penalty='l2' or fewer columns."
             )
-        if self.restorations and self.restorations[i].basis is not None:
+        white = (
+            self.denoisers[i] if self.denoisers and self.denoisers[i].basis is not None else None
+        )
+        if white is not None and not white.linear:
             # Coverage was 0.16 to 0.83 (lab/bench/coverage.py): what noise leaves is what is kept.
             raise ParameterError(
                 "The noise hides too much of this release for intervals of coefficients. Use"
-                " shrink=False, project=False and a lam of your own."
+                " denoise=False and a lam of your own."
             )
         inverse = np.linalg.inv(problem.hessian(model, self.lam))
         width, columns = len(model), model.size // len(model)
         noise = self.noise
         if sampling:  # a label is in one of K columns: about 1/K of S/m in each
-            labels = labels_behind(problem) * columns
+            labels = problem.weighted.labels * columns
             vary = Covariance("factor", 1 / labels, _root(problem.moment))
             noise = noise + vary if noise.variance else vary
         blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
         if problem.loss is None:  # what all columns of M share is public, and was set right
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
-        if self.shrinkage is not None:
-            blocks = _in_pipeline(blocks, self.shrinkage.kept_shares, self.shrinkage.basis)
+        if white is not None:
+            blocks = _in_pipeline(blocks, white)
         if basis is not None:
             coefficients = blocks.reshape(width, columns, -1, columns)
             blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
@@ -474,15 +474,18 @@ class Evidence:
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
 
 
-def _in_pipeline(blocks: np.ndarray, kept_shares: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def _in_pipeline(blocks: np.ndarray, denoiser: Denoiser) -> np.ndarray:
     """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
 
-    The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
+    The shrunk operator moves by the kept share of the noise, and coefficients are B theta. Of a
+    constant only the last coordinate counts.
     """
     width, columns, _ = blocks.shape
-    parts = (kept_shares * blocks.T).T.reshape(width, columns, width, columns)
-    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, basis)
-    return rotated_blocks.reshape(width, columns, -1)
+    assert denoiser.basis is not None  # noqa: S101  # for the type checker: the caller has checked
+    constant = width < denoiser.basis.shape[1]
+    basis = denoiser.basis[-1:, -1:] if constant else denoiser.basis
+    parts = (denoiser.kept_shares[-width:] * blocks.T).T.reshape(width, columns, width, columns)
+    return np.einsum("wkvc,dv->wkdc", parts, basis).reshape(width, columns, -1)
 
 
 def _root(moment: np.ndarray) -> np.ndarray:

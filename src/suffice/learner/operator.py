@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import log, sqrt
+from math import log
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,16 +13,15 @@ from suffice.engines.clusters import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
-from suffice.learner.denoise import Denoiser, Shrinkage, is_noisy, noise_in_basis
+from suffice.learner.denoise import Denoised, denoise, within_rows
 from suffice.learner.intervals import Evidence, FiguredModel
-from suffice.learner.penalty import choose_lam, intercept_alone
+from suffice.learner.penalty import choose_penalty, intercept_alone
 from suffice.learner.problem import (
     NoiseWarning,
     Supervised,
-    column_noise,
+    are_votes,
     combine_releases,
     factored_problems,
-    noise_per_problem,
     side_by_side,
     weigh_release,
     weighted_supervision,
@@ -39,11 +37,9 @@ from suffice.models.losses import (
     loss_named,
     penalty_named,
 )
-from suffice.models.problem import FactoredProblem, Solution
-from suffice.models.rows import WeightedRows, one_blas_thread
-from suffice.privacy.guarantee import Unit
+from suffice.models.rows import one_blas_thread
 from suffice.release.merge import merge
-from suffice.release.release import Covariance, Release
+from suffice.release.release import Release
 
 __all__ = [
     "CONSTANT",
@@ -86,9 +82,7 @@ def warnings_of(model: Any) -> list[str]:
 
 def risk_of_guess(model: Any) -> float | None:
     """Return the risk of a guess without the release; None where the risk is of other labels."""
-    votes = any(
-        guarantee.unit == "party" for release in model.releases_ for guarantee in release.guarantees
-    )
+    votes = are_votes(model.releases_)
     return log(len(model.classes_)) if model.loss in ("logistic", "softmax") and not votes else None
 
 
@@ -115,10 +109,7 @@ def is_majority_known(supervision: Supervised, *, intercept: bool) -> bool:
 
 
 # Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
-_LEAST_OF_SQUARE = 1e-3
-_FLAT = 1e-12  # of the largest second moment: no row has a part along such a direction
-_MOST_PROJECTED = 2000  # coordinates whose second moments are decomposed
-_MOST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
+_SMALLEST_SQUARE_PROBABILITY = 1e-3
 
 
 class FactoredClassifier(FiguredModel):
@@ -142,14 +133,11 @@ class FactoredClassifier(FiguredModel):
     lam : float or "auto", default="auto"
         Weight of the penalty. "auto" chooses it from the release alone (`learner.penalty`), and
         predicts a constant where no model is better.
-    project : bool, default=True
-        Whether a noisy operator is first moved to the nearest one that labels can have. With
-        lam="auto", shrink="auto" and the l2 penalty, what is left of the noise is then shrunk, with
-        the penalty in coordinates in which the rows are white (`learner.denoise`).
-    shrink : bool or "auto", default="auto"
-        Whether the noise-free part of the operator is estimated first, with the penalty in
-        coordinates in which the rows are white (`learner.denoise`). True replaces ``project``
-        and also chooses lam. "auto": for releases that protect parties, with the l2 penalty.
+    denoise : bool, default=True
+        Whether noise is removed from the operator first, with what is known of it: the operator is
+        moved to the nearest one that labels can have. With lam="auto" and the l2 penalty, what is
+        left of the noise is then shrunk, with the penalty in coordinates in which the rows are
+        white; votes of parties are only shrunk (`suffice.learner.denoise`).
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
@@ -218,8 +206,7 @@ class FactoredClassifier(FiguredModel):
         "loss": [StrOptions({*LOSSES, "softmax", "hinge", "rho"}), LinearOddLoss, callable],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "project": ["boolean"],
-        "shrink": ["boolean", StrOptions({"auto"})],
+        "denoise": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": CLASS_WEIGHT,
@@ -230,8 +217,7 @@ class FactoredClassifier(FiguredModel):
         loss: Any = "logistic",
         penalty: Any = "l2",
         lam: float | str = "auto",
-        project: bool = True,  # noqa: FBT001, FBT002
-        shrink: bool | str = "auto",  # noqa: FBT001
+        denoise: bool = True,  # noqa: FBT001, FBT002
         tol: float = 1e-6,
         max_iter: int = 1000,
         class_weight: Any = None,
@@ -239,8 +225,7 @@ class FactoredClassifier(FiguredModel):
         self.loss = loss
         self.penalty = penalty
         self.lam = lam
-        self.project = project
-        self.shrink = shrink
+        self.denoise = denoise
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -387,172 +372,50 @@ class FactoredClassifier(FiguredModel):
 
     @one_blas_thread()
     def _fit_operator(self, supervision: Supervised) -> "FactoredClassifier":
-        """Choose the penalty if asked to, then minimise every factored problem there is."""
-        shrinkage = self._shrinkage(supervision)
-        self.majority_known_ = is_majority_known(
-            supervision, intercept=self.pipeline_.intercept > 0
+        """Remove noise, choose the penalty if asked to, then minimise every problem there is."""
+        intercept = self.pipeline_.intercept > 0
+        self.majority_known_ = is_majority_known(supervision, intercept=intercept)
+        problems, noise = factored_problems(
+            supervision, loss_named(self.loss), penalty_named(self.penalty), intercept=intercept
         )
-        inputs = supervision if shrinkage is None else shrinkage.released
-        problems = self._problems(inputs)
-        noise = column_noise(inputs).scaled(noise_per_problem(problems))
-        restorations = self._restorations(problems, noise) if shrinkage is None else []
-        if shrinkage is None and not restorations:
-            problems, noise = _within_rows(problems, noise)
-        bases = [shrinkage.basis] if shrinkage is not None else []
-        if restorations and restorations[0].basis is not None:
-            bases = [restorations[0].basis]
-            noise = noise_in_basis(noise, bases[0])
-            white_rows = problems[0].weighted.in_basis(bases[0])
-            problems = [_in_white(problem, white_rows, bases[0]) for problem in problems]
-        self.lam_, self.intercept_only_ = self._penalty(problems, noise, shrinkage, restorations)
-        adjusted_problems = problems
-        if shrinkage is not None:
-            adjusted_problems = self._problems(shrinkage.shrunk)
-        elif restorations:
-            adjusted_problems = [
-                problem.with_operator(restoration(restoration.released))
-                for problem, restoration in zip(problems, restorations, strict=True)
-            ]
-        solutions = [self._solve(problem) for problem in adjusted_problems]
-        if self._is_constant(solutions, problems, restorations) or self._may_be_worse(
-            solutions, adjusted_problems, restorations
+        if self.denoise:
+            votes = are_votes(self.releases_)
+            denoised = denoise(problems, noise, votes=votes, tuned=self.lam == "auto")
+        else:
+            denoised = within_rows(problems, noise)
+        if self.lam == "auto":
+            self.lam_, self.intercept_only_ = choose_penalty(denoised, max_iter=int(self.max_iter))
+        else:
+            self.lam_, self.intercept_only_ = float(self.lam), False
+        models = self._solve(denoised)
+        if not self.intercept_only_ and denoised.prefers_constant(
+            models, majority_known=self.majority_known_
         ):
             self.intercept_only_ = True
-            solutions = [self._solve(problem) for problem in adjusted_problems]
-        self.n_iter_ = max(solution.iterations for solution in solutions)
-        self.gradient_norm_ = max(solution.gradient for solution in solutions)
-        models = [solution.parameters for solution in solutions]
-        self.theta_ = side_by_side([basis @ m for basis in bases for m in models] or models)
-        self._evidence = self._evidence_of(problems, models, noise, shrinkage, restorations)
+            models = self._solve(denoised)
+        basis = denoised.basis
+        self.theta_ = side_by_side(models if basis is None else [basis @ m for m in models])
+        problems, noise = denoised.problems, denoised.noise
+        if self.intercept_only_:  # it was fitted on one coordinate alone
+            problems, noise = [intercept_alone(problem) for problem in problems], noise.last()
+            models = [model[-1:] for model in models]
+        self._evidence = Evidence(problems, models, self.lam_, noise, denoised.denoisers)
         return self
 
-    def _restorations(self, problems: list[FactoredProblem], noise: Covariance) -> list[Denoiser]:
-        """Return what becomes of each noisy operator, where a projection is asked for."""
-        if not self.project or noise.form == "none":
-            return []
-        if not any(is_noisy(problem, noise) for problem in problems):
-            return []
-        squared = problems[0].penalty.name == "l2" and problems[0].curvature > 0
-        automatic = self.lam == "auto" and self.shrink == "auto"
-        restore = Denoiser.of if squared and automatic else Denoiser.projecting
-        return [restore(problem, noise) for problem in problems]
-
-    def _is_constant(
-        self,
-        solutions: list[Solution],
-        problems: list[FactoredProblem],
-        restorations: list[Denoiser],
-    ) -> bool:
-        """Return whether restored models give all rows one class, and may do so without features.
-
-        They may where each operator is as likely if the features say nothing.
-        """
-        if self.intercept_only_ or not all(r.hides_all_features for r in restorations):
-            return False
-        if not restorations or restorations[0].basis is None:
-            return False
-        model = side_by_side([solution.parameters for solution in solutions])
-        scores = problems[0].weighted.scores(model)
-        classes = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
-        return bool((classes == classes[0]).all())
-
-    def _may_be_worse(
-        self,
-        solutions: list[Solution],
-        restored_problems: list[FactoredProblem],
-        restorations: list[Denoiser],
-    ) -> bool:
-        """Return whether a restored model may well be worse than a larger class that is known."""
-        if self.intercept_only_ or not self.majority_known_ or len(restorations) != 1:
-            return False
-        (restoration,), (solution,) = restorations, solutions
-        if restoration.basis is None or not restoration.intercept or solution.parameters.ndim > 1:
-            return False
-        if not restoration.leaves_most_out:
-            # Elsewhere the chance is overestimated: of 12 Laplace releases of spambase at epsilon
-            # .1, two models were given up that were right 20 points more often than a constant.
-            return False
-        restored = restored_problems[0].operator
-        return restoration.chance_of_worse(solution.parameters, restored) > _MOST_DOUBT
-
-    def _shrinkage(self, supervision: Supervised) -> Shrinkage | None:
-        """Return what noise left of the operator, where that is asked for."""
-        parties = bool(self.releases_) and all(
-            guarantee.unit is Unit.PARTY
-            for release in self.releases_
-            for guarantee in release.guarantees
-        )
-        squared = penalty_named(self.penalty).name == "l2"
-        wanted = parties and squared if self.shrink == "auto" else self.shrink
-        if not wanted:
-            return None
-        if not squared or supervision.estimate.noise.form == "none":
-            raise ParameterError(
-                "shrink works only with penalty='l2' and noise that is known. Use shrink=False."
-            )
-        return Shrinkage.of(supervision, intercept=self.pipeline_.intercept > 0)
-
-    def _evidence_of(
-        self,
-        problems: list[FactoredProblem],
-        models: list[np.ndarray],
-        noise: Covariance,
-        shrinkage: Shrinkage | None,
-        restorations: list[Denoiser],
-    ) -> Evidence:
-        """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
-        if not self.intercept_only_:
-            return Evidence(problems, models, self.lam_, noise, shrinkage, restorations)
-        constants = [intercept_alone(problem) for problem in problems]
-        intercept_part = None if shrinkage is None else shrinkage.last()
-        return Evidence(
-            constants,
-            [model[-1:] for model in models],
-            self.lam_,
-            noise.last(),
-            intercept_part,
-            restorations,
-        )
-
-    def _problems(self, supervision: Supervised) -> list[FactoredProblem]:
-        return factored_problems(
-            supervision,
-            loss_named(self.loss),
-            penalty_named(self.penalty),
-            intercept=self.pipeline_.intercept > 0,
-        )
-
-    def _penalty(
-        self,
-        problems: list[FactoredProblem],
-        noise: Covariance,
-        shrinkage: Shrinkage | None,
-        restorations: list[Denoiser],
-    ) -> tuple[float, bool]:
-        if self.lam != "auto":
-            return float(self.lam), False
-        if problems[0].penalty.name == "none":
-            return 0.0, False
-        if shrinkage is not None:
-            weight = problems[0].operator_weight * sqrt(noise_per_problem(problems))
-            return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
-        if restorations and restorations[0].basis is not None:
-            return max(r.lam(problems[0].operator_weight) for r in restorations), False
-        if noise.form == "factor":  # directions that were left out have more noise than meaning
-            cleaned = [Denoiser.projecting(problem, noise).bounded() for problem in problems]
-            noise = cleaned[0][1]
-            problems = [p.with_operator(c) for p, (c, _) in zip(problems, cleaned, strict=True)]
-        choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
-        return choice.lam, choice.intercept_only
-
-    def _solve(self, problem: FactoredProblem) -> Solution:
+    def _solve(self, denoised: Denoised) -> list[np.ndarray]:
+        """Return the minimiser of each problem; of a constant all but the last weight are 0."""
+        problems = denoised.cleaned
+        if self.intercept_only_:
+            problems = [intercept_alone(problem) for problem in problems]
         steps = int(self.max_iter)
-        if not self.intercept_only_:
-            return problem.solve(self.lam_, tol=self.tol, max_iter=steps)
-        solution = intercept_alone(problem).solve(self.lam_, tol=self.tol, max_iter=steps)
-        full = np.zeros_like(problem.operator)
-        full[-1:] = solution.parameters
-        return replace(solution, parameters=full)
+        solutions = [p.solve(self.lam_, tol=self.tol, max_iter=steps) for p in problems]
+        self.n_iter_ = max(solution.iterations for solution in solutions)
+        self.gradient_norm_ = max(solution.gradient for solution in solutions)
+        models = []
+        for problem, solution in zip(denoised.cleaned, solutions, strict=True):
+            models.append(np.zeros_like(problem.operator))
+            models[-1][-len(solution.parameters) :] = solution.parameters
+        return models
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the model, without the rows that it was learnt from."""
@@ -586,7 +449,7 @@ class FactoredClassifier(FiguredModel):
         scores = self.decision_function(X)
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
-        least = _LEAST_OF_SQUARE if loss.name == "square" else 0.0
+        least = _SMALLEST_SQUARE_PROBABILITY if loss.name == "square" else 0.0
         positive = np.clip(loss.link(scores), least, 1 - least)
         return np.column_stack([1 - positive, positive])
 
@@ -619,29 +482,3 @@ class FactoredClassifier(FiguredModel):
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         loss = details["loss"]
         return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
-
-
-def _within_rows(
-    problems: list[FactoredProblem], noise: Covariance
-) -> tuple[list[FactoredProblem], Covariance]:
-    """Return problems whose operators are in the span of their rows, and the noise there.
-
-    The exact operator is a sum of rows. Along directions in which no row has a part, such as those
-    of indicators that always add up to one, the released operator is noise alone. No score depends
-    on it, but the risk and the choice of a penalty would.
-    """
-    width = len(problems[0].operator)
-    if noise.form == "none" or width > _MOST_PROJECTED:
-        return problems, noise
-    values, vectors = np.linalg.eigh(problems[0].moment)
-    span = vectors[:, values > _FLAT * values[-1]]
-    if span.shape[1] == width:
-        return problems, noise
-    projection = span @ span.T
-    inside = [problem.with_operator(projection @ problem.operator) for problem in problems]
-    return inside, noise_in_basis(noise, projection)
-
-
-def _in_white(problem: FactoredProblem, rows: WeightedRows, basis: np.ndarray) -> FactoredProblem:
-    """Return a problem in the coordinates B^T x, which ``rows`` are in."""
-    return problem.on_rows(rows).with_operator(basis.T @ problem.operator)

@@ -1,4 +1,4 @@
-"""The penalty, and the risk, from the release itself: no labels, no privacy cost.
+"""Choose a penalty from the release itself: no labels, no privacy cost.
 
 A model theta fitted to a noisy operator mu + n looks better on that operator than it is. By how
 much, Stein's lemma says: for n ~ N(0, Q) and theta a smooth function of mu + n,
@@ -27,6 +27,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError
+from suffice.learner.denoise import Denoised, Denoiser
 from suffice.models.losses import LinearOddLoss
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
@@ -35,8 +36,8 @@ __all__ = [
     "ChosenPenalty",
     "Optimism",
     "choose_lam",
+    "choose_penalty",
     "intercept_alone",
-    "labels_behind",
     "least_ridge",
     "spreads",
 ]
@@ -60,10 +61,11 @@ class ChosenPenalty:
 class Optimism:
     """Computes by how much the risk of a fitted model is too small, and how sure that is.
 
-    ``noise`` is C per column of the operator, ``count`` the number of labels behind it
-    (`labels_behind`), ``charge`` how many deviations a model is charged. Of softmax the Hessian
-    between two classes is taken, averaged over the pairs; K - 1 columns are free. ``kept`` is the
-    share of C that the model was fitted with, where its operator was shrunk (`shrinking`).
+    ``noise`` is C per column of the operator, ``count`` the number of labels of equal weight that
+    vary as much as those behind it, 1 / sum w_i^2, ``charge`` how many deviations a model is
+    charged. Of softmax the Hessian between two classes is taken, averaged over the pairs; K - 1
+    columns are free. ``kept_shares`` are the shares of C that the model was fitted with, where its
+    operator was shrunk (`suffice.learner.denoise`).
     """
 
     def __init__(
@@ -128,9 +130,25 @@ class Optimism:
         return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
 
 
-def labels_behind(problem: FactoredProblem) -> float:
-    """Return how many labels of equal weight vary as much as those of the rows: 1 / sum w_i^2."""
-    return problem.weighted.labels
+def choose_penalty(denoised: Denoised, *, max_iter: int) -> tuple[float, bool]:
+    """Return the weight of the penalty, and whether only a constant is worth fitting.
+
+    In white coordinates noise is shrunk already, and a ridge bounds what is left of it. Elsewhere
+    the penalty of least estimated risk is taken (`choose_lam`).
+    """
+    problems, noise = denoised.problems, denoised.noise
+    if problems[0].penalty.name == "none":
+        return 0.0, False
+    if denoised.basis is not None:
+        ridges = [denoiser.ridge(problems[0].operator_weight) for denoiser in denoised.denoisers]
+        hidden = all(d.linear and d.hides_all_features for d in denoised.denoisers)
+        return max(ridges), hidden
+    if noise.form == "factor":  # directions that were left out have more noise than meaning
+        bounded = [Denoiser.projecting(problem, noise).bounded() for problem in problems]
+        noise = bounded[0][1]
+        problems = [p.with_operator(o) for p, (o, _) in zip(problems, bounded, strict=True)]
+    choice = choose_lam(problems, noise, max_iter=max_iter)
+    return choice.lam, choice.intercept_only
 
 
 def choose_lam(
@@ -142,7 +160,7 @@ def choose_lam(
     A constant, with a penalty of its own, is taken where it does better, and where it beats knowing
     nothing at twice the charge: which class is the larger must be sure, or a weak model is better.
     """
-    count = labels_behind(problems[0])
+    count = problems[0].weighted.labels
     samples = [problem.on_sample() for problem in problems]
     risks = _charged_risks(samples, noise, count, max_iter)
     best = int(np.argmin(risks))

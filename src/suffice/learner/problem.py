@@ -17,16 +17,16 @@ from suffice.models.losses import LinearOddLoss, Penalty
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
 from suffice.notes import note
+from suffice.privacy.guarantee import Unit
 from suffice.release.merge import SHAPED, has_shaped_noise
 from suffice.release.release import Covariance, Release
 
 __all__ = [
     "NoiseWarning",
     "Supervised",
-    "column_noise",
+    "are_votes",
     "combine_releases",
     "factored_problems",
-    "noise_per_problem",
     "side_by_side",
     "weigh_release",
     "weighted_supervision",
@@ -195,43 +195,37 @@ def _check(releases: Sequence[Release]) -> None:
         raise ParameterError("Two of the releases are about the same rows. Pass only one of them.")
 
 
-_RIGHT = 1e-9  # of the largest coordinate: what rounding does to sums
+def are_votes(releases: Sequence[Release]) -> bool:
+    """Return whether what releases are about are votes of parties, not labels."""
+    return any(
+        guarantee.unit is Unit.PARTY for release in releases for guarantee in release.guarantees
+    )
 
 
 def factored_problems(
     supervision: Supervised, loss: LinearOddLoss, penalty: Penalty, *, intercept: bool
-) -> list[FactoredProblem]:
-    """Return one problem, or one per class where a binary loss meets three or more."""
-    operator = supervision.estimate.operator
-    make = partial(FactoredProblem, supervision.weighted, penalty=penalty, intercept=intercept)
-    if operator.ndim == 1:
-        return [make(operator=operator, loss=loss)]
-    mean = supervision.weighted.mean
-    # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
-    operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
-    if loss.joint:
-        return [make(operator=operator, loss=None)]
-    return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
+) -> tuple[list[FactoredProblem], Covariance]:
+    """Return one problem, or one per class where a binary loss meets three or more, and the noise.
 
-
-def column_noise(supervision: Supervised) -> Covariance:
-    """Return the noise of each column of M, as if independent until their sum is set right.
-
-    That leaves 1 - 1/K of independent noise, and all of it where the columns summed to mean x
-    already, as those of corrected labels do.
+    The noise is that of each column of a problem's operator, as if columns of M were independent
+    until their sum is set right. That leaves 1 - 1/K of independent noise, and all of it where the
+    columns summed to mean x already, as those of corrected labels do. 2 M_k - mean x has four times
+    as much.
     """
     operator, noise = supervision.estimate.operator, supervision.estimate.noise
+    make = partial(FactoredProblem, supervision.weighted, penalty=penalty, intercept=intercept)
     if operator.ndim == 1:
-        return noise
-    mean = supervision.weighted.mean
-    right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
-    columns = operator.shape[1]
-    return noise.scaled(columns / (columns - 1)) if right else noise
-
-
-def noise_per_problem(problems: list[FactoredProblem]) -> float:
-    """Return how much of that noise is in 2 M_k - mean x, if that is each problem's operator."""
-    return 4 * (1 - 1 / len(problems)) if len(problems) > 1 else 1.0
+        return [make(operator=operator, loss=loss)], noise
+    mean, columns = supervision.weighted.mean, operator.shape[1]
+    # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
+    excess = operator.sum(axis=1) - mean
+    if (np.abs(excess) <= 1e-9 * np.abs(mean).max()).all():  # but for what rounding does to sums
+        noise = noise.scaled(columns / (columns - 1))
+    operator = operator - (excess / columns)[:, None]
+    if loss.joint:
+        return [make(operator=operator, loss=None)], noise
+    problems = [make(operator=2 * column - mean, loss=loss) for column in operator.T]
+    return problems, noise.scaled(4 * (1 - 1 / columns))
 
 
 def side_by_side(columns: list[np.ndarray]) -> np.ndarray:

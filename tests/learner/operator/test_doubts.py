@@ -47,7 +47,7 @@ def test_python_warns_with_the_sentences_of_the_command_line():
     assert doubtful
 
 
-@pytest.mark.parametrize("settings", [{"project": False}, {"project": False, "lam": 1e-3}])
+@pytest.mark.parametrize("settings", [{"denoise": False}, {"denoise": False, "lam": 1e-3}])
 def test_python_warns_also_where_nothing_was_restored(settings):
     """Once the command line warned of these models, and Python did not."""
     labels = np.random.default_rng(1).integers(2, size=200)

@@ -99,7 +99,7 @@ def test_deviations_of_three_classes_are_those_of_many_releases(loss, mechanism)
     models, stated = [], []
     for _ in range(60):
         release = operator.release(X, labels, ledger=None)
-        model = FactoredClassifier(loss=loss, lam=LAM, project=False).fit_release(release, X)
+        model = FactoredClassifier(loss=loss, lam=LAM, denoise=False).fit_release(release, X)
         models.append(model.theta_)
         stated.append(np.ptp(model.theta_interval(), axis=0) / 3.92)
     ratio = float(np.mean(np.mean(stated, axis=0) / np.std(models, axis=0)))

@@ -106,7 +106,7 @@ def test_clone_grid_search_and_pipelines_work():
     assert make_pipeline(StandardScaler(), FactoredClassifier()).fit(X, y).score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("settings", [{}, {"lam": 1e-4}, {"project": False}])
+@pytest.mark.parametrize("settings", [{}, {"lam": 1e-4}, {"denoise": False}])
 def test_noise_where_no_row_has_a_part_changes_no_model_and_no_figure(settings):
     """Indicators of categories add up to one. Once their noise made risks of 0.3 [0, 0.8]."""
     local = np.random.default_rng(6)
@@ -115,7 +115,7 @@ def test_noise_where_no_row_has_a_part_changes_no_model_and_no_figure(settings):
     labels = (rows[:, 0] + wards[:, 0] > 0.3).astype(int)
     release = MeanOperator(epsilon=5.0, mechanism="laplace").release(rows, labels, ledger=None)
     model = FactoredClassifier(**settings).fit_release(release, rows)
-    assert not model._evidence.restorations  # there is too little noise for that
+    assert not model._evidence.denoisers  # there is too little noise for that
     coordinates = design_matrix(rows, release.pipeline)
     values, vectors = np.linalg.eigh(coordinates.T @ coordinates)
     empty = vectors[:, values < 1e-9 * values[-1]]

@@ -66,7 +66,7 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
         scores = model.decision_function(rows)
         risk = np.mean(np.logaddexp(0, scores) - chance * scores)
         evidence = model._evidence
-        assert evidence.restorations
+        assert evidence.denoisers
         before = Evidence(evidence.problems, evidence.models, evidence.lam, evidence.noise)
         ends = (model.risk_interval_, interval(*before.risk, 0.95))
         covered.append([low <= risk <= high for low, high in ends])

@@ -44,7 +44,7 @@ def test_shares_are_means_under_the_posterior(rng, columns):
     )
     chances, means = [], []
     for q in denoise._EXPONENTS:
-        for explained in denoise._EXPLAINED:
+        for explained in denoise._EXPLAINED_SHARES:
             prior = variances**q / np.sum(variances**q) * explained * unit
             total = np.sqrt(prior + noise)[:, None]
             chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))
@@ -203,10 +203,10 @@ def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
     release = MeanOperator(0.5, 1e-6, "gaussian").release(rows, (rows[:, 0] > 0) * 1, ledger=None)
     models = [
         FactoredClassifier(**options).fit_release(release, rows)
-        for options in ({}, {"lam": 0.1}, {"penalty": "l1"}, {"shrink": False}, {"project": False})
+        for options in ({}, {"lam": 0.1}, {"penalty": "l1"}, {"denoise": False})
     ]
-    bases = [[r.basis is not None for r in model._evidence.restorations] for model in models]
-    assert bases == [[True], [False], [False], [False], []]
+    bases = [[r.basis is not None for r in model._evidence.denoisers] for model in models]
+    assert bases == [[True], [False], [False], []]
 
 
 def test_directions_of_another_sample_of_rows_are_found(rng):

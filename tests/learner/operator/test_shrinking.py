@@ -12,13 +12,13 @@ from scipy import stats
 
 from suffice.errors import ParameterError
 from suffice.learner import denoise
-from suffice.learner.denoise import Shrinkage
+from suffice.learner.denoise import Denoiser
 from suffice.learner.intervals import Evidence
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.penalty import Optimism
-from suffice.learner.problem import Supervised
+from suffice.learner.problem import Supervised, factored_problems
 from suffice.learner.weak import KnownProportions, OperatorEstimate
-from suffice.models.losses import LOSSES
+from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows
@@ -56,6 +56,14 @@ def released(
     return Supervised(rows, estimate, weights)
 
 
+def denoiser_of(supervision: Supervised, *, intercept: bool = True) -> Denoiser:
+    """Return what shrinks the operator as that of votes is."""
+    (problem,), noise = factored_problems(
+        supervision, LOSSES["logistic"], PENALTIES["l2"], intercept=intercept
+    )
+    return Denoiser.of_votes(problem, noise)
+
+
 # --- the coordinates
 
 
@@ -64,22 +72,20 @@ def released(
 def test_rows_are_white_and_models_mean_the_same(rng, classes, intercept):
     weights = rng.dirichlet(np.ones(80))
     supervision = released(rng, classes, 1e-3, weights)
-    shrinkage = Shrinkage.of(supervision, intercept=intercept)
-    white = shrinkage.released.weighted.matrix
+    denoiser = denoiser_of(supervision, intercept=intercept)
+    white = denoiser.rows.in_basis(denoiser.basis).matrix
     assert (white * weights[:, None]).T @ white == pytest.approx(np.eye(white.shape[1]), abs=1e-9)
     if intercept:
         assert white[:, -1] == pytest.approx(1.0)
     model = rng.normal(size=(white.shape[1], 3))
-    assert white @ model == pytest.approx(supervision.rows @ (shrinkage.basis @ model))
-    expected = shrinkage.basis.T @ supervision.estimate.operator
-    assert shrinkage.released.estimate.operator == pytest.approx(expected)
+    assert white @ model == pytest.approx(supervision.rows @ (denoiser.basis @ model))
 
 
 def test_noise_is_stated_along_the_new_coordinates(rng):
     supervision = released(rng, 2, 0.02)
-    shrinkage = Shrinkage.of(supervision, intercept=True)
-    dense = shrinkage.basis.T @ supervision.estimate.noise.dense(6) @ shrinkage.basis
-    assert shrinkage.released.estimate.noise.array == pytest.approx(dense.diagonal())
+    denoiser = denoiser_of(supervision)
+    dense = denoiser.basis.T @ supervision.estimate.noise.dense(6) @ denoiser.basis
+    assert denoiser.white_noise == pytest.approx(dense.diagonal())
     assert dense == pytest.approx(0.02 * np.eye(6), abs=1e-9)  # noise like the rows is even there
 
 
@@ -87,9 +93,9 @@ def test_directions_in_which_no_row_varies_are_left_out(rng):
     supervision = released(rng, 2, 1e-3)
     doubled = np.column_stack([supervision.rows[:, :1], supervision.rows])
     estimate = OperatorEstimate(np.ones(7), Covariance("identity", 1.0), (0, 1))
-    shrinkage = Shrinkage.of(Supervised(doubled, estimate), intercept=True)
-    assert shrinkage.basis.shape == (7, 6)
-    assert np.isfinite(shrinkage.basis).all()
+    denoiser = denoiser_of(Supervised(doubled, estimate))
+    assert denoiser.basis.shape == (7, 6)
+    assert np.isfinite(denoiser.basis).all()
 
 
 # --- the prior
@@ -100,32 +106,29 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.5, 2, 5)
     signal = rng.normal(size=(5, columns)) * np.sqrt(3 * variances + noise)[:, None]
     energy = np.mean(signal**2, axis=1)
-    exponent, kept_shares = denoise._most_likely(variances, energy, noise, columns)
-    best = (-np.inf, 0.0, 0.0)
-    for q in denoise._SIGNAL_EXPONENTS:
-        for scale in denoise._SCALES * energy.max():
+    kept_shares, gain = denoise._likeliest_shares(variances, energy, noise, columns)
+    nothing = stats.norm.logpdf(signal, scale=np.sqrt(noise)[:, None]).sum()
+    best = (nothing, 0.0, 0.0)
+    for q in denoise._VOTE_EXPONENTS:
+        for scale in denoise._VOTE_SCALES * energy.max():
             total = scale * (variances / variances.max()) ** q + noise
             likely = stats.norm.logpdf(signal, scale=np.sqrt(total)[:, None]).sum()
             best = max(best, (likely, q, scale))
     prior = best[2] * (variances / variances.max()) ** best[1]
-    assert exponent == best[1]
     assert kept_shares == pytest.approx(prior / (prior + noise))
+    assert gain == pytest.approx(best[0] - nothing)
 
 
 def test_everything_is_kept_without_noise_and_nothing_of_noise_alone(rng):
-    exact = Shrinkage.of(released(rng, 3, 1e-14), intercept=True)
+    exact = denoiser_of(released(rng, 3, 1e-14))
     assert exact.kept_shares == pytest.approx(1.0, abs=1e-6)
     silent = Covariance("identity", 0.0)
     estimate = OperatorEstimate(np.ones(6), silent, (0, 1))
-    assert Shrinkage.of(
-        Supervised(rows_of(rng), estimate), intercept=True
-    ).kept_shares == pytest.approx(1)
-    drowned = [
-        Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept_shares[:-1] for _ in range(30)
-    ]
+    assert denoiser_of(Supervised(rows_of(rng), estimate)).kept_shares == pytest.approx(1)
+    drowned = [denoiser_of(released(rng, 3, 1e4)).kept_shares[:-1] for _ in range(30)]
     assert np.median([kept_shares.mean() for kept_shares in drowned]) < 0.1
     nothing = OperatorEstimate(np.zeros(6), Covariance("identity", 1.0), (0, 1))
-    empty = Shrinkage.of(Supervised(rows_of(rng), nothing), intercept=True)
+    empty = denoiser_of(Supervised(rows_of(rng), nothing))
     assert not empty.kept_shares.any()
     assert empty.hides_all_features
 
@@ -133,16 +136,16 @@ def test_everything_is_kept_without_noise_and_nothing_of_noise_alone(rng):
 def test_the_intercept_keeps_its_own_share(rng):
     """Signal of the features does not say that the classes differ in size."""
     supervision = released(rng, 2, 1e-4)
-    shrinkage = Shrinkage.of(supervision, intercept=True)
-    level = np.sqrt(shrinkage.released.estimate.noise.array[-1])
-    even = shrinkage.released.estimate.operator.copy()
+    denoiser = denoiser_of(supervision)
+    level = np.sqrt(denoiser.white_noise[-1])
+    even = denoiser.basis.T @ denoiser.released
     for size, share in ((0.5, 0.0), (2.0, 0.75), (10.0, 0.99)):
         even[-1] = size * level
-        inverse = np.linalg.inv(shrinkage.basis)
+        inverse = np.linalg.inv(denoiser.basis)
         moved = OperatorEstimate(inverse.T @ even, supervision.estimate.noise, (0, 1))
-        again = Shrinkage.of(Supervised(supervision.rows, moved), intercept=True)
+        again = denoiser_of(Supervised(supervision.rows, moved))
         assert again.kept_shares[-1] == pytest.approx(share, abs=1e-6)
-        assert again.kept_shares[:-1] == pytest.approx(shrinkage.kept_shares[:-1])
+        assert again.kept_shares[:-1] == pytest.approx(denoiser.kept_shares[:-1])
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
@@ -155,7 +158,7 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     for _ in range(200):
         signal = generator.normal(size=width) * np.sqrt(true)
         noisy = signal + generator.normal(size=width) * np.sqrt(noise)
-        _, kept_shares = denoise._most_likely(variances, noisy**2, noise, 1)
+        kept_shares, _ = denoise._likeliest_shares(variances, noisy**2, noise, 1)
         best = true / (true + noise)
         shares = {"estimated": kept_shares, "best": best, "raw": 1.0}
         shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
@@ -166,30 +169,27 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     assert means["estimated"] < min(means["too little"], means["too much"], means["raw"])
 
 
-def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
-    for classes in (2, 4):
-        supervision = released(rng, classes, 1.0)
-        shrinkage = Shrinkage.of(supervision, intercept=True)
-        before, after = shrinkage.released.estimate, shrinkage.shrunk.estimate
-        signal = denoise.around_centre(before.operator)
-        expected = before.operator - ((1 - shrinkage.kept_shares) * signal.T).T.reshape(
-            before.operator.shape
-        )
-        assert after.operator == pytest.approx(expected)
-        assert after.noise.array == pytest.approx(shrinkage.kept_shares**2 * before.noise.array)
-        if classes > 2:  # what all classes share stays
-            assert after.operator.sum(axis=1) == pytest.approx(before.operator.sum(axis=1))
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_share_of_what_differs_from_the_centre_is_kept(rng, classes):
+    denoiser = denoiser_of(released(rng, classes, 1.0))
+    before, after = denoiser.basis.T @ denoiser.released, denoiser(denoiser.released)
+    signal = denoise.around_centre(before)
+    expected = before - ((1 - denoiser.kept_shares) * signal.T).T.reshape(before.shape)
+    assert after == pytest.approx(expected)
+    if classes > 2:  # what all classes share stays
+        assert after.sum(axis=1) == pytest.approx(before.sum(axis=1))
 
 
 def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
     """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
     for classes, columns in ((2, 1), (4, 2)):
-        shrinkage = Shrinkage.of(released(rng, classes, 1e-3), intercept=True)
-        lam = shrinkage.lam(0.5)
-        white = shrinkage.released.weighted.matrix
-        spread = columns * 0.25 * np.mean(white**2 @ shrinkage.shrunk.estimate.noise.array) / lam**2
-        assert spread == pytest.approx(denoise._SHRUNK_MARGIN_NOISE)
-        assert shrinkage.lam(1.0) == pytest.approx(2 * lam)
+        denoiser = denoiser_of(released(rng, classes, 1e-3))
+        lam = denoiser.ridge(0.5)
+        white = denoiser.rows.in_basis(denoiser.basis).matrix
+        left = denoiser.kept_shares**2 * denoiser.white_noise
+        spread = columns * 0.25 * np.mean(white**2 @ left) / lam**2
+        assert spread == pytest.approx(denoise._VOTE_MARGIN_VARIANCE)
+        assert denoiser.ridge(1.0) == pytest.approx(2 * lam)
 
 
 # --- models
@@ -199,8 +199,9 @@ def test_steins_term_of_a_shrunk_operator_is_unbiased():
     """The same without ``kept_shares`` is far off."""
     generator = np.random.default_rng(11)
     supervision = released(generator, 2, 1e-12)
-    shrinkage = Shrinkage.of(supervision, intercept=True)
-    white, truth = shrinkage.released.weighted.matrix, shrinkage.released.estimate.operator
+    denoiser = denoiser_of(supervision)
+    white = denoiser.rows.in_basis(denoiser.basis).matrix
+    truth = denoiser.basis.T @ denoiser.released
     noise = Covariance("diagonal", 1.0, np.full(6, 0.05))
     kept_shares = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.5])
     problem = FactoredProblem(white, truth, LOSSES["logistic"], intercept=True)
@@ -226,25 +227,27 @@ def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
     What all classes share is public: the classifier takes it from the rows.
     """
     supervision = released(rng, classes, 1e-4)
-    shrinkage = Shrinkage.of(supervision, intercept=True)
+    denoiser = denoiser_of(supervision)
     loss, lam = (LOSSES["logistic"] if classes == 2 else None), 0.2
-    noisy_operator = shrinkage.released.estimate.operator
-    problem = FactoredProblem(shrinkage.released.rows, noisy_operator, loss, intercept=True)
+    noisy_operator = denoiser.basis.T @ denoiser.released
+    white_rows = denoiser.rows.in_basis(denoiser.basis)
+    problem = FactoredProblem(white_rows, noisy_operator, loss, intercept=True)
+    noise = Covariance("diagonal", 1.0, denoiser.white_noise)
 
     def minimiser(operator: np.ndarray) -> np.ndarray:
-        shrunk_problem = problem.with_operator((shrinkage.kept_shares * operator.T).T)
+        shrunk_problem = problem.with_operator((denoiser.kept_shares * operator.T).T)
         return shrunk_problem.solve(lam, tol=1e-11, max_iter=2000).parameters
 
     model, step = minimiser(noisy_operator), 1e-5
-    variances = np.zeros((len(shrinkage.basis), *noisy_operator.shape[1:]))
+    variances = np.zeros((len(denoiser.basis), *noisy_operator.shape[1:]))
     for entry in np.ndindex(noisy_operator.shape):
         moved = np.zeros_like(noisy_operator)
         moved[entry] = step
         if classes > 2:
             moved -= moved.mean(axis=1, keepdims=True)
-        slope = shrinkage.basis @ (minimiser(noisy_operator + moved) - model) / step
-        variances += slope**2 * shrinkage.released.estimate.noise.array[entry[0]]
-    evidence = Evidence([problem], [model], lam, shrinkage.released.estimate.noise, shrinkage)
+        slope = denoiser.basis @ (minimiser(noisy_operator + moved) - model) / step
+        variances += slope**2 * denoiser.white_noise[entry[0]]
+    evidence = Evidence([problem], [model], lam, noise, [denoiser])
     assert evidence.deviations(sampling=False) == pytest.approx(np.sqrt(variances), rel=1e-3)
     assert (evidence.deviations(sampling=True) > np.sqrt(variances)).all()
 
@@ -267,9 +270,8 @@ def party_release(rng: np.random.Generator, classes: int = 2, method: str = "ope
 def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, method):
     X, release = party_release(rng, classes, method)
     automatic = FactoredClassifier().fit_release(release, X)
-    forced = FactoredClassifier(shrink=True).fit_release(release, X)
-    without_shrinking = FactoredClassifier(shrink=False).fit_release(release, X)
-    assert automatic.theta_ == pytest.approx(forced.theta_)
+    without_shrinking = FactoredClassifier(denoise=False).fit_release(release, X)
+    assert [denoiser.linear for denoiser in automatic._evidence.denoisers] == [True]
     assert automatic.theta_ != pytest.approx(without_shrinking.theta_, rel=1e-3)
     truth = (X @ np.eye(3, classes)).argmax(axis=1)
     assert np.mean(automatic.predict(X) == truth) > 0.75
@@ -279,19 +281,15 @@ def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, meth
     assert low.shape == automatic.theta_.shape
     assert automatic.risk_interval_[0] < automatic.risk_ < automatic.risk_interval_[1]
     assert automatic.to_release().details["parameter_bound"] is None
-    with pytest.raises(ParameterError, match="shrink=False"):
+    with pytest.raises(ParameterError, match="denoise=False"):
         automatic.noise_bounds()
 
 
-def test_releases_of_labels_are_not_shrunk_unless_told_so(rng):
+def test_releases_of_labels_are_not_shrunk_with_a_penalty_of_ones_own(rng):
     X = rng.normal(size=(200, 3))
     release = MeanOperator(1.0, 1e-6, "gaussian").release(X, (X[:, 0] > 0) * 1, ledger=None)
-    automatic, without_shrinking, forced = (
-        FactoredClassifier(shrink=shrink, lam=lam).fit_release(release, X)
-        for shrink, lam in (("auto", 0.1), (False, 0.1), (True, 0.1))
-    )
-    assert automatic.theta_.tolist() == without_shrinking.theta_.tolist()
-    assert forced.theta_.tolist() != without_shrinking.theta_.tolist()
+    model = FactoredClassifier(lam=0.1).fit_release(release, X)
+    assert all(denoiser.basis is None for denoiser in model._evidence.denoisers)
 
 
 @pytest.mark.parametrize("loss", ["square", "matsushita"])
@@ -305,15 +303,11 @@ def test_a_penalty_of_ones_own_and_other_penalties(rng):
     X, release = party_release(rng)
     assert FactoredClassifier(lam=0.3).fit_release(release, X).lam_ == 0.3
     sparse = FactoredClassifier(penalty="l1").fit_release(release, X)
-    without_shrinking = FactoredClassifier(penalty="l1", shrink=False).fit_release(release, X)
-    assert sparse.theta_ == pytest.approx(without_shrinking.theta_)
-    with pytest.raises(ParameterError, match="only with penalty='l2'"):
-        FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
+    assert all(denoiser.basis is None for denoiser in sparse._evidence.denoisers)
     bags = np.arange(90) % 3
     shares = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
     unknown = KnownProportions(bags, shares, (0, 1), "alternating-min")
-    with pytest.raises(ParameterError, match="noise that is known"):
-        FactoredClassifier(shrink=True).fit_weak(X, unknown)
+    assert not FactoredClassifier().fit_weak(X, unknown)._evidence.denoisers
 
 
 def test_where_noise_hides_every_feature_a_constant_is_left(rng):

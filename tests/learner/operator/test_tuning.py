@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from suffice.errors import OptimisationError
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.penalty import Optimism, choose_lam, labels_behind
+from suffice.learner.penalty import Optimism, choose_lam
 from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
@@ -155,15 +155,15 @@ def test_the_error_of_the_estimate_is_the_stated_one(lam):
 
 
 def test_rows_of_different_weight_count_as_fewer_labels():
-    assert labels_behind(FactoredProblem(ROWS, MU, LOSSES["logistic"])) == 200
+    assert FactoredProblem(ROWS, MU, LOSSES["logistic"]).weighted.labels == 200
     weights = np.r_[np.full(100, 0.009), np.full(100, 0.001)]
     weighted = FactoredProblem(ROWS, MU, LOSSES["logistic"], weights=weights)
     local = np.random.default_rng(4)
     signs = local.choice([-1.0, 1.0], size=(4000, 200))
     power = np.mean(np.sum((signs * weights @ ROWS) ** 2, axis=1))
-    assert power == pytest.approx(np.trace(weighted.moment) / labels_behind(weighted), rel=0.1)
+    assert power == pytest.approx(np.trace(weighted.moment) / weighted.weighted.labels, rel=0.1)
     even = np.full(200, 1 / 200)
-    assert labels_behind(FactoredProblem(ROWS, MU, None, weights=even)) == pytest.approx(200)
+    assert FactoredProblem(ROWS, MU, None, weights=even).weighted.labels == pytest.approx(200)
 
 
 # --- the chosen penalty
