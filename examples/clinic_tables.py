@@ -6,7 +6,7 @@ measurements at random, so that they resemble the breast cancer data of scikit-l
 
 from pathlib import Path
 
-from suffice.demo.network import clinic_network, write_tables
+from suffice.demo.story import clinic_network, write_tables
 
 for path in write_tables(clinic_network(), Path("clinic")):
     print(path)

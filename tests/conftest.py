@@ -67,7 +67,7 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with the tables of the demo, three times smaller."""
-    from suffice.demo.network import clinic_network, write_tables
+    from suffice.demo.story import clinic_network, write_tables
 
     folder = tmp_path_factory.mktemp("small")
     write_tables(clinic_network(smaller=3), folder)

@@ -271,7 +271,7 @@ RULES = {
     ],
     papers_outside_cli: [
         ("owner/x.py", "from suffice.demo import story"),
-        ("audit/x.py", "def f():\n    from suffice.papers.crowds import Crowd"),
+        ("audit/x.py", "def f():\n    from suffice.papers.hamm import Crowd"),
         ("pages/x.py", "import suffice.papers.reproduction"),
     ],
     pages_outside_their_users: [

@@ -14,7 +14,7 @@ import pytest
 from followed_pages import ROOT, check_output, glossary, run, steps
 from suffice.audit.registry import all_cases
 from suffice.cli.reference import reference
-from suffice.demo.network import clinic_network, write_tables
+from suffice.demo.story import clinic_network, write_tables
 
 README = ROOT / "README.md"
 PAGES = [

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from followed_pages import ROOT, check_output, run, steps
-from suffice.demo.network import clinic_network, write_tables
+from suffice.demo.story import clinic_network, write_tables
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import compose
 

@@ -7,9 +7,8 @@ measurement of each row.
 from collections.abc import Iterator
 
 import numpy as np
+from rado_attacks import joint_success
 from run import Rate
-
-from suffice.audit.rado_attacks import joint_success
 
 
 def rates(trials: int) -> Iterator[Rate]:

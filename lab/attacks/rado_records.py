@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from rado_attacks import examples_of, invert, lone_members
 from run import Rate
 
-from suffice.audit.rado_attacks import examples_of, invert, lone_members
 from suffice.owner.rados import Rados
 from suffice.release.release import Release
 

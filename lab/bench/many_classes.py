@@ -23,7 +23,7 @@ from harness import claim
 from sklearn.decomposition import PCA
 
 from suffice.owner.parties.contribution import choose_method
-from suffice.papers.crowds import Shares, simulate_table
+from suffice.papers.hamm import Shares, simulate_table
 
 EPSILONS = (3.0, 1.0)
 METHODS = ("operator", "class-sums", "votes", "pate")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from moment_choice import DELTA, EPSILONS, TWO_CLASSES, Problem, problem_of, two_class_problems
 
-from suffice.demo.network import clinic_network
+from suffice.demo.story import clinic_network
 from suffice.learner.moments import (
     ALLOWANCE,
     LEVEL,

@@ -20,7 +20,7 @@ from harness import claim, machine
 from sklearn.linear_model import LogisticRegression
 
 from suffice.models.local import local_classifiers
-from suffice.papers.crowds import LAM
+from suffice.papers.hamm import LAM
 from suffice.papers.reproduce import reproduce
 
 _LOCAL, _SAMPLES, _WIDTH = 500, 22, 119

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from suffice.audit.auditor import audit_case
-from suffice.audit.cases_records import _RECORDS, _coupled, _Sent, _Trained
+from suffice.audit.cases_parties import _RECORDS, _coupled, _Sent, _Trained
 from suffice.audit.registry import case_named
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.ensemble import PrivateEnsemble

@@ -4,6 +4,9 @@ Signs and noise of releases are seeded. Attacks that start from known signs, whi
 work on rados of the same formula, drawn here.
 """
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import slow_rados
-from suffice.audit.rado_attacks import (
+from suffice.errors import ParameterError
+from suffice.learner.rado_boosting import rados_of_subsets
+from suffice.owner.rados import Rados
+from suffice.privacy.guarantee import Protection, Scope, Unit
+
+sys.path.append(str(Path(__file__).parents[2] / "lab" / "attacks"))
+
+from rado_attacks import (  # of the laboratory
     _Binary,
     another_data_set,
     block_rows,
@@ -24,10 +34,6 @@ from suffice.audit.rado_attacks import (
     labels_from_differences,
     lone_members,
 )
-from suffice.errors import ParameterError
-from suffice.learner.rado_boosting import rados_of_subsets
-from suffice.owner.rados import Rados
-from suffice.privacy.guarantee import Protection, Scope, Unit
 
 
 def data(rng, rows: int, width: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from suffice.audit.auditor import audit_case
+from suffice.audit.public_part import outputs_of, repeated_releases
 from suffice.audit.registry import case_named
-from suffice.audit.shown import outputs_of, repeated_releases
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.rados import Rados
 

@@ -16,7 +16,7 @@ from suffice.cli.help import EXAMPLES, example_of, summary_of
 from suffice.cli.main import SECTIONS, app
 from suffice.cli.reference import commands, reference
 from suffice.demo import story
-from suffice.demo.network import clinic_network
+from suffice.demo.story import clinic_network
 from suffice.options import Group
 
 COMMANDS = dict(commands(typer.main.get_command(app)))

@@ -2,6 +2,5 @@
 
 `registry` lists the cases, by family of mechanisms; `case` says what one is. `auditor` holds
 mechanisms, and broken copies of each, against their own claims: a lower bound on epsilon from
-outputs alone. `rado_attacks` holds what Rademacher observations give away. Nothing here is ever
-part of a release.
+outputs alone. Nothing here is ever part of a release.
 """

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.audit.case import FEW, Case, claim
+from suffice.audit.public_part import outputs_of, repeated_releases
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
-from suffice.audit.shown import outputs_of, repeated_releases
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import Mechanism
 from suffice.owner.proportions import LabelProportions, SkewedBags

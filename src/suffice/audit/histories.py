@@ -41,13 +41,16 @@ from suffice.audit.public_part import (
     Handed,
     Pair,
     ReleaseRequest,
+    Shown,
     Verdict,
     charged_unit,
     differing,
     handed,
+    ledger_part,
+    noisy_arrays,
     pair_of,
+    public_part,
 )
-from suffice.audit.shown import Shown, ledger_part, noisy_arrays, public_part
 from suffice.errors import OptimisationError, SufficeError
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 
 from suffice.audit.case import Case
 from suffice.errors import ParameterError
@@ -39,65 +40,11 @@ class Family:
     at: Callable[[float], Iterable[Case]] | None = None
 
 
-def _mean_operator() -> Family:
-    from suffice.audit.cases_mean_operator import at, cases
-
-    return Family(cases, at)
-
-
-def _responses() -> Family:
-    from suffice.audit.cases_responses import cases
-
-    return Family(cases)
-
-
-def _rados() -> Family:
-    from suffice.audit.cases_rados import cases
-
-    return Family(cases)
-
-
-def _moments() -> Family:
-    from suffice.audit.cases_moments import cases
-
-    return Family(cases)
-
-
-def _proportions() -> Family:
-    from suffice.audit.cases_proportions import at, cases
-
-    return Family(cases, at)
-
-
-def _parties() -> Family:
-    from suffice.audit.cases_parties import at, cases
-
-    return Family(cases, at)
-
-
-def _records() -> Family:
-    from suffice.audit.cases_records import cases
-
-    return Family(cases)
-
-
-def _whole() -> Family:
-    from suffice.audit.cases_whole import cases
-
-    return Family(cases)
-
-
-# Each is imported, with the mechanisms it attacks, when its cases are asked for.
-_BUILT_IN: dict[str, Callable[[], Family]] = {
-    "mean-operator": _mean_operator,
-    "responses": _responses,
-    "rados": _rados,
-    "moments": _moments,
-    "proportions": _proportions,
-    "parties": _parties,
-    "records": _records,
-    "whole releases": _whole,
-}
+# Modules with the cases of the package; each is imported when its cases are asked for.
+_BUILT_IN = (
+    *("cases_mean_operator", "cases_responses", "cases_rados", "cases_moments"),
+    *("cases_proportions", "cases_parties", "cases_whole"),
+)
 _REGISTERED: dict[str, Family] = {}
 
 
@@ -122,7 +69,7 @@ def register_cases(
     ParameterError
         If there is such a family already.
     """
-    if kind in _BUILT_IN or kind in _REGISTERED:
+    if kind in _REGISTERED:
         raise ParameterError(f"Audit cases called {kind!r} exist already. Choose another name.")
     _REGISTERED[kind] = Family(cases_function, at_function)
     read_again()
@@ -135,21 +82,23 @@ def read_again() -> None:
 
 
 def _families() -> list[Family]:
-    return [*(load_family() for load_family in _BUILT_IN.values()), *_REGISTERED.values()]
+    modules = (import_module(f"suffice.audit.{name}") for name in _BUILT_IN)
+    built_in = [Family(module.cases, getattr(module, "at", None)) for module in modules]
+    return [*built_in, *_REGISTERED.values()]
 
 
 @lru_cache(maxsize=1)
 def all_cases() -> dict[str, Case]:
     """Return every case by its name, a broken copy after what it is a copy of."""
-    cases: dict[str, Case] = {}
+    found: dict[str, Case] = {}
     for family in _families():
         for case in family.cases():
-            if case.name in cases:
+            if case.name in found:
                 raise ParameterError(
                     f"Two audit cases are called {case.name!r}. Rename one of them."
                 )
-            cases[case.name] = case
-    return cases
+            found[case.name] = case
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -241,21 +241,21 @@ def _parties_command() -> TyperCommand:
         return declared if name in ("categories", "map", "missing") else None
 
     def run(inputs: Inputs) -> None:
-        from suffice.papers import crowds
-        from suffice.papers.crowds import Shares
+        from suffice.papers import hamm
+        from suffice.papers.hamm import Shares
 
         options = inputs.make("simulation", _Simulation)
         if options.seed < 0:
             raise ParameterError("--seed must be 0 or more.")
         with steps("simulating") as show_step:
-            results = crowds.simulate_table(
+            results = hamm.simulate_table(
                 options.table,
                 options.epsilons,
                 delta=options.delta,
                 label=options.label,
                 trials=options.trials,
                 seed=options.seed,
-                methods=options.methods or crowds.METHODS,
+                methods=options.methods or hamm.METHODS,
                 progress=show_step,
                 party=options.party,
                 parties=options.count,
@@ -263,7 +263,7 @@ def _parties_command() -> TyperCommand:
                 **{"lam": 1e-4, "classes": (0, 1), **inputs.values["ensemble"]},
                 **inputs.values["mapped"],
             )
-        page = crowds.write_simulation(results, options.output, overwrite=options.force)
+        page = hamm.write_simulation(results, options.output, overwrite=options.force)
         if options.json:
             show_json(results)
             return

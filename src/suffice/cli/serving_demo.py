@@ -132,7 +132,7 @@ def _make_clinic(folder: Path) -> Mapping[Role, str]:
     """Write all that an owner needs for a service; return the text of one token for each role."""
     from pyarrow import csv
 
-    from suffice.demo.network import PATIENT_COLUMNS, invented_patients
+    from suffice.demo.story import PATIENT_COLUMNS, invented_patients
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.tokens import mint
     from suffice.privacy.guarantee import Budget

@@ -33,8 +33,7 @@ def demo(
     force: building.Force = False,
 ) -> None:
     """Play five releases from start to end, on invented patients."""
-    from suffice.demo.network import table_files
-    from suffice.demo.story import run_demo
+    from suffice.demo.story import run_demo, table_files
 
     if files is not None:
         make_folder(files)  # first: the report may go there, too

@@ -1,7 +1,8 @@
-"""Accuracy against the privacy of a party (Hamm et al. 2016, Figures 2 and 3)."""
+"""Simulated parties: the records that each holds, the public rows, and what the parties send."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,41 +11,509 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from suffice.owner.parties.contribution import AuxiliaryRows
+from suffice.errors import ParameterError
+from suffice.learner.operator import FactoredClassifier
+from suffice.learner.votes import VoteClassifier
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.owner.parties.contribution import VOTE, AuxiliaryRows, PartyContribution
+from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.owner.parties.gathering import Enrolled, PartyTable, VoteTally, predicted
 from suffice.pages.plots import draw_panels
-from suffice.pages.report import PageTable, describe_repeats, paragraphs
-from suffice.papers.crowds import (
-    LAM,
-    Crowd,
-    auxiliary_of_unit_norm,
-    crowd_of_parts,
-    deal,
-    draw_crowd,
-    outcome_table,
-    simulate,
-    step_count,
+from suffice.pages.report import (
+    PageTable,
+    describe_repeats,
+    figure_html,
+    mean_and_range,
+    page,
+    paragraphs,
+    table_html,
 )
 from suffice.papers.reproduction import (
     Comparison,
     Figure,
+    Progress,
     Reproduction,
     Result,
     Setting,
     Steps,
     real_numbers,
 )
+from suffice.release.file import write_whole
+from suffice.release.release import Release
+from suffice.tables.columns import resolve_roles
+from suffice.tables.labels import Classes, check_classes, label_codes
 from suffice.tables.maps import FeatureMap
 from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.sources import open_table
 
 __all__ = [
     "ACTIVITIES",
     "ENTRIES",
     "INTRUSIONS",
+    "LAM",
     "LEFT_OUT",
+    "METHODS",
     "PAPER",
+    "Contributions",
+    "Crowd",
+    "Shares",
+    "auxiliary_of_unit_norm",
+    "crowd_of_parts",
+    "crowd_of_table",
+    "deal",
     "detect_intrusions",
+    "draw_crowd",
+    "outcome_table",
     "recognise_activities",
+    "simulate",
+    "simulate_table",
+    "step_count",
+    "write_simulation",
 ]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Holds public auxiliary rows, the records of many parties, and test records.
+
+    Test rows are mapped by the pipeline of the auxiliary ones, as the parties' are.
+    """
+
+    auxiliary: AuxiliaryRows
+    parties: PartyTable
+    test_rows: np.ndarray
+    test_codes: np.ndarray
+
+    @property
+    def classes(self) -> Classes:
+        """The declared classes."""
+        return self.parties.classes
+
+    @property
+    def count(self) -> int:
+        """M, the number of parties."""
+        return len(self.parties.names)
+
+    def first(self, count: int) -> "Crowd":
+        """Return the crowd of the first ``count`` parties."""
+        own = self.parties.index < count
+        fewer = replace(
+            self.parties,
+            rows=self.parties.rows[own],
+            codes=self.parties.codes[own],
+            index=self.parties.index[own],
+            names=self.parties.names[:count],
+        )
+        return replace(self, parties=fewer)
+
+    def accuracy(self, coefficients: np.ndarray) -> float:
+        """Return the test accuracy of a linear classifier, (d,) or (d, K)."""
+        scores = self.test_rows @ coefficients
+        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+        return float(np.mean(best == self.test_codes))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What all parties of a table send at penalty ``lam``, computed once for many releases.
+
+    The table is public, and so are its parties: they may be counted.
+    """
+
+    parties: PartyTable
+    auxiliary: AuxiliaryRows
+    lam: float
+
+    @property
+    def enrolled(self) -> Enrolled:
+        """All of the parties."""
+        return Enrolled(len(self.parties.names))
+
+    @cached_property
+    def tally(self) -> VoteTally:
+        """The votes on the auxiliary rows."""
+        return self.parties.tally(self.auxiliary, self.lam, self.enrolled)
+
+    @cached_property
+    def models(self) -> np.ndarray:
+        """The parameters of every party's classifier."""
+        return self.parties.parameters(self.lam)
+
+    @cached_property
+    def parameters(self) -> list[PartyContribution]:
+        """The same, as parties send them."""
+        return list(self.parties.averaged(self.auxiliary, self.lam))
+
+    @property
+    def samples(self) -> int:
+        """The number of records of each party, on average."""
+        return max(1, round(len(self.parties.codes) / max(1, len(self.parties.names))))
+
+    @cached_property
+    def class_sums(self) -> list[PartyContribution]:
+        """The class sums of every party's records, as parties send them."""
+        return list(self.parties.summed(self.auxiliary, self.samples))
+
+    @cached_property
+    def soft_labels(self) -> np.ndarray:
+        """The exact proportion of parties that vote for each class, (N, K)."""
+        return self.tally.gathered("votes").total / (VOTE * self.enrolled.count)
+
+    def release(self, method: str, epsilon: float, delta: float, **charged_to: Any) -> Release:
+        """Return the release of one method, with fresh noise.
+
+        ``charged_to`` names the ledger and the data set, or ``ledger=None``.
+        """
+        by_method = {"average": "parameters", "class-sums": "class_sums"}
+        contributions = getattr(self, by_method.get(method, "tally"))
+        samples = self.samples if method == "class-sums" else None
+        ensemble = PrivateEnsemble(
+            epsilon, delta, method, classes=self.parties.classes, lam=self.lam, samples=samples
+        )
+        return ensemble.aggregate(
+            contributions, self.auxiliary, enrolled=self.enrolled, **charged_to
+        ).release
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which proportions of a table's rows are auxiliary and test rows; parties hold the others."""
+
+    auxiliary: float = 0.1
+    test: float = 0.25
+
+    def cut(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Return the indices of auxiliary, test and private rows, drawn at random."""
+        if not (self.auxiliary > 0 and self.test > 0 and self.auxiliary + self.test < 1):
+            raise ParameterError(
+                "The proportions of auxiliary and test rows must be above 0 and their sum below 1."
+            )
+        order = rng.permutation(rows)
+        first = max(1, round(self.auxiliary * rows))
+        second = first + max(1, round(self.test * rows))
+        return order[:first], order[first:second], order[second:]
+
+
+def crowd_of_table(
+    table: pa.Table,
+    rng: np.random.Generator,
+    *,
+    label: str,
+    classes: Sequence[Any],
+    party: str | None = None,
+    parties: int | None = None,
+    shares: Shares = Shares(),  # noqa: B008  # frozen
+    **pipeline: Any,
+) -> Crowd:
+    """Return a crowd of ``table``: its parties by a column, or ``parties`` of them at random.
+
+    ``pipeline`` holds what `AuxiliaryRows.read` takes.
+    """
+    if (party is None) == (parties is None):
+        raise ParameterError(
+            "Parties come either from a column or from random numbers. Give party or parties."
+        )
+    declared = check_classes(classes)
+    roles = resolve_roles(table.schema, label=label, party=party)
+    for_auxiliary, for_test, private = shares.cut(len(table), rng)
+    public = table.select(roles.features).take(for_auxiliary)
+    auxiliary = auxiliary_of_unit_norm(public, **pipeline)
+    records = table.take(private)
+    party_column = party or ""
+    if parties is not None:
+        if not 1 <= parties <= len(records):
+            raise ParameterError(
+                f"The number of parties must be between 1 and {len(records)}, the number of"
+                " private records."
+            )
+        records, party_column = deal(records, parties)
+    return crowd_of_parts(
+        auxiliary, records, table.take(for_test), label=label, classes=declared, party=party_column
+    )
+
+
+def auxiliary_of_unit_norm(public: pa.Table, **pipeline: Any) -> AuxiliaryRows:
+    """Return public rows whose norms, but for the intercept, are at most one.
+
+    Hamm et al. 2016, Section 2.2, assume it, and their penalty means something only with it.
+    """
+    fitted = AuxiliaryRows.read(public, **pipeline).pipeline
+    scale, intercept = fitted.scale * fitted.bound, fitted.intercept / fitted.bound
+    return AuxiliaryRows.read(
+        public, pipeline=replace(fitted, scale=scale, bound=1.0, intercept=intercept)
+    )
+
+
+def crowd_of_parts(
+    auxiliary: AuxiliaryRows,
+    records: pa.Table,
+    test_records: pa.Table,
+    *,
+    label: str,
+    classes: Classes,
+    party: str,
+) -> Crowd:
+    """Return the crowd of parties that hold ``records``, tested on ``test_records``."""
+    own = PartyTable.read(records, auxiliary, label=label, classes=classes, party=party)
+    codes = label_codes(test_records[label].combine_chunks(), classes)
+    return Crowd(auxiliary, own, auxiliary.transform(test_records), codes)
+
+
+def deal(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
+    """Return the records with a column that deals them out in turn, and the column's name."""
+    name = "party"
+    while name in records.column_names:
+        name += "_"
+    width = len(str(parties))  # so that names sort as numbers do
+    owners = [f"{index % parties:0{width}d}" for index in range(len(records))]
+    return records.append_column(name, pa.array(owners)), name
+
+
+LAM = 1e-4  # Hamm et al. 2016, Section 6: of local and global classifiers
+_SIZES = ("parties", "auxiliary", "records")
+_WITHOUT_NOISE = ("batch", "soft", "vote", "average", "indiv", "larger_class")
+_LOCAL = 200  # parties whose own classifiers are tested
+_LOCAL_ROWS = 5000  # test rows that they are tested on
+_BATCH_ROWS = 100_000  # private rows that the batch classifier is trained on
+_TOL = 1e-6
+
+
+def _learn(crowd: Crowd, release: Release) -> float:
+    """Return the accuracy of what our learner makes of a release and the auxiliary rows."""
+    model = FactoredClassifier().fit_release(release, crowd.auxiliary.given)
+    return crowd.accuracy(model.theta_)
+
+
+def _learn_largest_votes(crowd: Crowd, release: Release) -> float:
+    """Return the accuracy of a logistic regression on the largest vote of every row."""
+    model = VoteClassifier().fit_release(release, crowd.auxiliary.given)
+    labels = model.estimator_.predict(crowd.test_rows)  # which are mapped already
+    return float(np.mean(labels == model.classes_[crowd.test_codes]))
+
+
+def _score_released(crowd: Crowd, release: Release) -> float:
+    """Return the accuracy of a classifier that was itself released."""
+    return crowd.accuracy(release.arrays["coefficients"])
+
+
+# What each method releases, and how a model comes of it.
+_METHODS: Mapping[str, tuple[str, Callable[[Crowd, Release], float]]] = {
+    "operator": ("operator", _learn),
+    "class-sums": ("class-sums", _learn),
+    "votes": ("vote-table", _learn),
+    "pate": ("vote-table", _learn_largest_votes),
+    "soft": ("soft", _score_released),
+    "vote": ("majority-model", _score_released),
+    "average": ("average", _score_released),
+}
+METHODS = tuple(_METHODS)
+
+
+def simulate(
+    crowds: Iterable[Crowd],
+    epsilons: Sequence[float],
+    *,
+    delta: float,
+    methods: Sequence[str] = METHODS,
+    lam: float = LAM,
+    steps: Steps | None = None,
+) -> dict[str, Any]:
+    """Return test accuracies as plain values: one run per crowd, of every method at every epsilon.
+
+    ``without_noise`` holds batch (all private records in one place), soft, vote and average without
+    noise, and indiv (the mean over parties of their own classifiers); ``larger_class`` is what the
+    larger class of the private records gives. `step_count` says how many ``steps`` a crowd takes.
+    """
+    _check_request(methods, epsilons)
+    report_step = (lambda _: None) if steps is None else steps.begin
+    trials = [
+        _simulate_crowd(crowd, epsilons, delta, methods=methods, lam=lam, report_step=report_step)
+        for crowd in crowds
+    ]
+    return {
+        "epsilons": list(epsilons),
+        "delta": delta,
+        "lam": lam,
+        **{name: [trial.sizes[name] for trial in trials] for name in _SIZES},
+        "without_noise": {
+            name: [trial.without_noise[name] for trial in trials] for name in _WITHOUT_NOISE
+        },
+        "accuracies": {
+            name: [
+                [value for trial in trials for value in trial.accuracies[name][i]]
+                for i in range(len(epsilons))
+            ]
+            for name in methods
+        },
+    }
+
+
+def _check_request(methods: Sequence[str], epsilons: Sequence[float]) -> None:
+    if not methods or set(methods) - set(METHODS):
+        raise ParameterError(f"methods must be one or more of {', '.join(METHODS)}.")
+    if not epsilons or not all(np.isfinite(e) and e > 0 for e in epsilons):
+        raise ParameterError("epsilons must be positive numbers.")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What came of one crowd; ``accuracies`` by method and epsilon."""
+
+    sizes: Mapping[str, int]
+    without_noise: Mapping[str, float]
+    accuracies: Mapping[str, list[list[float]]]
+
+
+def _simulate_crowd(
+    crowd: Crowd,
+    epsilons: Sequence[float],
+    delta: float,
+    *,
+    methods: Sequence[str],
+    lam: float,
+    report_step: Callable[[str], None],
+) -> _Trial:
+    """Return the sizes of a crowd and the accuracy of every method at every epsilon."""
+    report_step(f"{crowd.count:,} parties train and vote")
+    sent = Contributions(crowd.parties, crowd.auxiliary, lam)
+    exact = _without_noise(crowd, sent)
+    accuracies: dict[str, list[list[float]]] = {name: [[] for _ in epsilons] for name in methods}
+    for i, epsilon in enumerate(epsilons):
+        for name in methods:
+            report_step(f"{crowd.count:,} parties, {name}, epsilon {epsilon:g}")
+            released, score = _METHODS[name]
+            release = sent.release(released, epsilon, delta, ledger=None)
+            accuracies[name][i].append(score(crowd, release))
+    sizes = (crowd.count, crowd.auxiliary.count, len(crowd.parties.codes))
+    return _Trial(dict(zip(_SIZES, sizes, strict=True)), exact, accuracies)
+
+
+def step_count(crowds: int, epsilons: Sequence[float], methods: Sequence[str] = METHODS) -> int:
+    """Return how many steps `simulate` counts."""
+    return crowds * (1 + len(epsilons) * len(methods))
+
+
+def simulate_table(
+    data: Any,
+    epsilons: Sequence[float],
+    *,
+    delta: float,
+    label: str,
+    trials: int = 1,
+    seed: int = 0,
+    methods: Sequence[str] = METHODS,
+    lam: float = LAM,
+    progress: Progress = lambda *_: None,
+    **crowd: Any,
+) -> dict[str, Any]:
+    """Return `simulate` of a table that is declared public; every trial cuts and deals it anew.
+
+    ``crowd`` holds what `crowd_of_table` takes.
+    """
+    if trials < 1:
+        raise ParameterError("trials must be at least 1.")
+    source = open_table(data)
+    table = pa.Table.from_batches(list(source.batches(source.schema.names)), source.schema)
+    crowds = (
+        crowd_of_table(table, np.random.default_rng((seed, trial)), label=label, **crowd)
+        for trial in range(trials)
+    )
+    steps = Steps(progress, step_count(trials, epsilons, methods))
+    return simulate(crowds, epsilons, delta=delta, methods=methods, lam=lam, steps=steps)
+
+
+def write_simulation(
+    outcome: Mapping[str, Any], output: Path, *, overwrite: bool = True
+) -> PageTable:
+    """Write a page with the plot against 1/epsilon; return its table."""
+    parties, auxiliary = outcome["parties"], outcome["auxiliary"]
+    table = outcome_table(
+        f"Test accuracy with {parties[0]:,} parties and {auxiliary[0]:,} auxiliary rows"
+        f" ({describe_repeats(len(parties), 'trial')}, delta = {outcome['delta']:g}).",
+        outcome,
+    )
+    caption = (
+        "Test accuracy of every method against 1/epsilon, so that privacy is stronger to the right."
+        " Bands are the range over trials; grey lines have no noise."
+    )
+    body = figure_html(draw_panels(partial(draw_crowd, outcome)), caption) + table_html(table)
+    text = page("suffice: a simulation of many parties", body)
+    write_whole(output, text.encode(), overwrite=overwrite)
+    return table
+
+
+def _without_noise(crowd: Crowd, sent: Contributions) -> dict[str, float]:
+    """Return the accuracies that no noise has touched."""
+    soft = sent.soft_labels
+    shares = np.bincount(crowd.parties.codes, minlength=len(crowd.classes))
+    majority = np.eye(len(crowd.classes))[soft.argmax(axis=1)]
+    auxiliary, private = crowd.auxiliary.rows, slice(None, None, _stride(crowd))
+    labels = np.eye(len(crowd.classes))[crowd.parties.codes[private]]
+    return {
+        "batch": crowd.accuracy(_minimiser(crowd.parties.rows[private], labels, sent.lam)),
+        "soft": crowd.accuracy(_minimiser(auxiliary, soft, sent.lam)),
+        "vote": crowd.accuracy(_minimiser(auxiliary, majority, sent.lam)),
+        "average": crowd.accuracy(sent.models.mean(axis=0)),
+        "indiv": _local_accuracy(crowd, sent.models),
+        "larger_class": float(np.mean(crowd.test_codes == shares.argmax())),
+    }
+
+
+def _stride(crowd: Crowd) -> int:
+    return -(-len(crowd.parties.codes) // _BATCH_ROWS)
+
+
+def _minimiser(rows: np.ndarray, shares: np.ndarray, lam: float) -> np.ndarray:
+    """Return the classifier of least risk under soft labels (m, K) (Hamm et al. 2016, eq. 19)."""
+    operator = rows.T @ shares / len(rows)
+    if operator.shape[1] == 2:
+        problem = FactoredProblem(rows, operator[:, 1] - operator[:, 0], LOSSES["logistic"])
+    else:
+        problem = FactoredProblem(rows, operator, None)
+    return problem.solve(lam, tol=_TOL, max_iter=10_000).parameters
+
+
+def _local_accuracy(crowd: Crowd, models: np.ndarray) -> float:
+    """Return the mean test accuracy of the parties' own classifiers, over some of both."""
+    some = slice(None, None, -(-crowd.count // _LOCAL))
+    rows = slice(None, None, -(-len(crowd.test_codes) // _LOCAL_ROWS))
+    codes = predicted(crowd.test_rows[rows], models[some], crowd.parties.present()[some])
+    return float(np.mean(codes == crowd.test_codes[rows]))
+
+
+def outcome_table(title: str, outcome: Mapping[str, Any]) -> PageTable:
+    """Return the accuracies as rows of text: a method per row, without noise first."""
+    columns = ("method", "no noise", *(f"epsilon {epsilon:g}" for epsilon in outcome["epsilons"]))
+    exact, runs = outcome["without_noise"], outcome["accuracies"]
+    rows = []
+    for name, cells in runs.items():
+        level = mean_and_range(exact[name]) if name in exact else "not run"
+        rows.append((name, level, *map(mean_and_range, cells)))
+    blank = ("no noise",) * len(outcome["epsilons"])
+    others = [(name, mean_and_range(exact[name]), *blank) for name in exact if name not in runs]
+    return PageTable(title, columns, (*rows, *others))
+
+
+def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:
+    """Draw the mean accuracy of every method against 1/epsilon, with the range of its runs.
+
+    Broken lines are what has no noise: batch above, indiv and the larger class below.
+    """
+    privacy = [1 / epsilon for epsilon in outcome["epsilons"]]
+    for name, marker in zip(outcome["accuracies"], "oXsP^vD", strict=False):
+        cells = outcome["accuracies"][name]
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if name == "operator" else {}
+        means = [np.mean(cell) for cell in cells]
+        (line,) = axes.plot(privacy, means, marker=marker, markersize=5, label=name, **style)
+        low, high = [min(cell) for cell in cells], [max(cell) for cell in cells]
+        axes.fill_between(privacy, low, high, alpha=0.12, color=line.get_color(), linewidth=0)
+    for name, linestyle in (("batch", "--"), ("indiv", "-."), ("larger_class", ":")):
+        level = float(np.mean(outcome["without_noise"][name]))
+        axes.axhline(level, color="grey", linestyle=linestyle, label=name.replace("_", " "))
+    axes.set(xscale="log", xlabel="1 / epsilon (per party)", ylabel="test accuracy")
+    axes.set_xticks(privacy, [f"{value:.3g}" for value in privacy])
+    axes.set_xticks([], minor=True)
 
 
 _DELTA = 1e-5

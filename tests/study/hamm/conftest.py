@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from suffice.papers.crowds import Crowd, crowd_of_table
+from suffice.papers.hamm import Crowd, crowd_of_table
 
 CLASSES = (0, 1, 2)
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.papers.crowds import Shares, auxiliary_of_unit_norm, crowd_of_table, deal
+from suffice.papers.hamm import Shares, auxiliary_of_unit_norm, crowd_of_table, deal
 
 CLASSES = (0, 1, 2)
 

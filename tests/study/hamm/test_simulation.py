@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
-from suffice.papers import crowds
-from suffice.papers.crowds import (
+from suffice.papers import hamm
+from suffice.papers.hamm import (
     METHODS,
     simulate,
     simulate_table,
@@ -83,6 +83,6 @@ def test_trials_of_a_table_are_dealt_anew_and_repeat_with_their_seed(table, tmp_
 
 
 def test_batch_is_trained_on_a_part_of_very_many_records(crowd, monkeypatch):
-    monkeypatch.setattr(crowds, "_BATCH_ROWS", 100)
-    assert crowds._stride(crowd) == 4
+    monkeypatch.setattr(hamm, "_BATCH_ROWS", 100)
+    assert hamm._stride(crowd) == 4
     assert simulate([crowd], [1.0], delta=1e-5, methods=["soft"])["without_noise"]["batch"][0] > 0.8

@@ -5,24 +5,24 @@ import json
 import numpy as np
 import pytest
 
-from suffice.papers import iyer_distortion
-from suffice.papers.iyer_distortion import Point
+from suffice.papers import iyer
+from suffice.papers.iyer import Point
 from suffice.papers.reproduce import document, reproduce, write_report
 
 
 def test_the_classical_gaussian_has_the_textbook_constant():
     """Two classes: |z1 - z2| / m with z of deviation s has mean 2 s / sqrt(pi) / m."""
     point = Point(classes=2, rare=0.5, epsilon=0.5)
-    distances = iyer_distortion._classical(point, 100_000)
+    distances = iyer._classical(point, 100_000)
     scale = np.sqrt(2 * np.log(1.25 / 0.05)) * np.sqrt(2) / 0.5
     assert distances.mean() == pytest.approx(2 * scale / np.sqrt(np.pi) / 1000, rel=0.02)
 
 
 def test_figure_1_sets_every_mechanism_beside_what_is_printed(monkeypatch, tmp_path):
     line = (Point(), Point(epsilon=0.01))
-    monkeypatch.setattr(iyer_distortion, "_PANELS", {"epsilon": line})
-    monkeypatch.setattr(iyer_distortion, "_DRAWS", 10)
-    monkeypatch.setattr(iyer_distortion, "_MORE", 4)
+    monkeypatch.setattr(iyer, "_PANELS", {"epsilon": line})
+    monkeypatch.setattr(iyer, "_DRAWS", 10)
+    monkeypatch.setattr(iyer, "_MORE", 4)
     steps = []
     results = reproduce(
         ["proportions-distortion"], seeds=1, progress=lambda *step: steps.append(step)
@@ -30,7 +30,7 @@ def test_figure_1_sets_every_mechanism_beside_what_is_printed(monkeypatch, tmp_p
     (result,) = results.values()
     assert [step[0] for step in steps] == [0, 1]
     first, second = (point["distortion"] for point in result.values["panels"]["epsilon"])
-    assert set(first) == set(iyer_distortion._SHOWN)
+    assert set(first) == set(iyer._SHOWN)
     # 40 draws; bounds are six standard errors away
     assert first["Gaussian, analytic"] == pytest.approx(0.028, abs=0.01)
     assert first["Laplace"] == pytest.approx(0.165, abs=0.07)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import TableError
-from suffice.papers.iyer_bags import draw_bags, l1_errors, rare_but_last
+from suffice.papers.iyer import draw_bags, l1_errors, rare_but_last
 
 
 def test_bags_have_the_ratios_asked_for_and_share_no_row(blobs, rng):

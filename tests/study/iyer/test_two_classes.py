@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.papers import iyer_two_classes
+from suffice.papers import iyer
 from suffice.papers.reproduce import reproduce
 from suffice.papers.reproduction import SETS
 
@@ -22,8 +22,8 @@ def folder(tmp_path, blobs, rng):
 
 
 def test_figure_2_measures_every_method_at_every_ratio(folder, monkeypatch):
-    monkeypatch.setattr(iyer_two_classes, "_SIZE", 120)
-    monkeypatch.setattr(iyer_two_classes, "_SLOW_REPEATS", 1)
+    monkeypatch.setattr(iyer, "_SIZE", 120)
+    monkeypatch.setattr(iyer, "_SLOW_REPEATS", 1)
     steps = []
     (result,) = reproduce(
         ["ratio-binary"],

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from served import running
 
-from suffice.audit.shown import public_part
+from suffice.audit.public_part import public_part
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget
