@@ -69,7 +69,7 @@ def register_cases(
     ParameterError
         If there is such a family already.
     """
-    if kind in _REGISTERED:
+    if kind in _REGISTERED or f"cases_{kind.replace('-', '_')}" in _BUILT_IN:
         raise ParameterError(f"Audit cases called {kind!r} exist already. Choose another name.")
     _REGISTERED[kind] = Family(cases_function, at_function)
     read_again()

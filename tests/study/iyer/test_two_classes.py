@@ -22,7 +22,7 @@ def folder(tmp_path, blobs, rng):
 
 
 def test_figure_2_measures_every_method_at_every_ratio(folder, monkeypatch):
-    monkeypatch.setattr(iyer, "_SIZE", 120)
+    monkeypatch.setattr(iyer, "_ROWS", 120)
     monkeypatch.setattr(iyer, "_SLOW_REPEATS", 1)
     steps = []
     (result,) = reproduce(
