@@ -7,7 +7,7 @@ import pytest
 
 from suffice.learner.ratio import natural
 from suffice.learner.ratio.bags import KnownBags, exact_bags
-from suffice.learner.ratio.estimator import ByMoments, ClassRatio
+from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.ratio.natural import (
     LabelShiftTest,
     NaturalRange,
@@ -17,7 +17,7 @@ from suffice.learner.ratio.natural import (
     fit_stable_classifier,
     natural_range,
 )
-from suffice.learner.ratio.posteriors import ScoreMoments, fit_bag_likelihood
+from suffice.learner.ratio.posteriors import ByMoments, ScoreMoments, fit_bag_likelihood
 from suffice.models.simplex import nearest_proportions
 
 MEANS = np.array([[0.0] * 6, [1.5, 1.0, 0.0, 0.0, 0.0, 0.0]])

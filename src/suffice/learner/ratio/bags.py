@@ -1,11 +1,17 @@
-"""Random parts of rows, and rows drawn again: the simulated randomness of folds and intervals."""
+"""What is known of bags of rows, and the interface of methods that find ratios from them.
 
-from collections.abc import Sequence
+Also what all methods share: random parts of rows, rows drawn again, and how much of a second moment
+is noise that can be taken off.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from suffice.errors import ParameterError
 from suffice.learner.weak import CONDITION_LIMIT
@@ -15,13 +21,26 @@ from suffice.tables.labels import check_classes
 
 __all__ = [
     "FEWEST_ROWS",
+    "FOLDS",
+    "LEAST_SHARE_LEFT",
     "KnownBags",
+    "Method",
+    "Resampled",
     "balanced_groups",
     "exact_bags",
     "mixed_class_names",
     "released_bags",
+    "removable_part",
     "resample_counts",
+    "zero_sum_basis",
 ]
+
+FOLDS = 5  # of cross-validation on rows of bags
+FEWEST_ROWS = 2 * FOLDS  # of a bag: two in each fold
+LEAST_SHARE_LEFT = 0.25  # of a direction's variance: an estimate of its noise may be too large
+# Standard deviations of proportions over bags, below which resampled intervals cover too seldom
+# (lab/bench/coverage.py): in general, and with three classes or more and fewer than 2 K bags.
+_ALIKE, _ALIKE_IF_FEW = 0.05, 0.1
 
 
 def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) -> np.ndarray:
@@ -43,9 +62,19 @@ def resample_counts(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return times
 
 
-_LEAST_SPREAD = 0.05  # of proportions over bags; below, intervals are not to be trusted
-_LEAST_SPREAD_OF_FEW = 0.1
-FEWEST_ROWS = 10  # of a bag: fewer cannot be split for cross-validation
+def zero_sum_basis(classes: int) -> np.ndarray:
+    """Return an orthonormal basis (K, K - 1) of the directions within the simplex."""
+    return np.linalg.svd(np.eye(classes) - 1 / classes)[0][:, : classes - 1]
+
+
+def removable_part(noisy: np.ndarray, noise: np.ndarray) -> float:
+    """Return how much of its noise can be taken off a second moment.
+
+    All of it where at least a quarter is left of every direction, else as much as leaves that.
+    """
+    floor = 1e-12 * max(float(np.trace(noisy)), 1e-300) * np.eye(len(noisy))
+    share = float(eigh(noise, noisy + floor, eigvals_only=True)[-1])
+    return min(1.0, (1 - LEAST_SHARE_LEFT) / max(share, 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +123,10 @@ class KnownBags:
 
         With K + 1 bags of 300 rows, three classes and a spread below 0.1, intervals at 95 % covered
         74 % of the proportions. With at least 2 K bags they covered 94 %
-        (lab/bench/coverage.py). Those of `moment_interval` do not need bags that differ.
+        (lab/bench/coverage.py). Intervals of moments do not need bags that differ.
         """
         few = len(self.classes) > 2 and len(self.names) < 2 * len(self.classes)
-        if self.least_spread >= (_LEAST_SPREAD_OF_FEW if few else _LEAST_SPREAD):
+        if self.least_spread >= (_ALIKE_IF_FEW if few else _ALIKE):
             return None
         return (
             "The class proportions of the bags hardly differ in one direction, so the intervals may"
@@ -150,6 +179,11 @@ class KnownBags:
     def prior(self) -> np.ndarray:
         """The proportion of each class among the rows of all bags."""
         return self.sizes @ self.proportions / self.sizes.sum()
+
+    def squared_errors(self, estimates: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the squared errors (M + 1,) of ratios of each bag, and of all bags together."""
+        truth = np.vstack([self.proportions, self.prior])
+        return np.asarray(((np.array(estimates) - truth) ** 2).sum(axis=1))
 
     @property
     def channel(self) -> np.ndarray:
@@ -255,3 +289,75 @@ def exact_bags(
         )
     many = np.asarray(sizes, dtype=np.float64)
     return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))
+
+
+class Method(ABC):
+    """A fitted estimator of class ratios."""
+
+    @abstractmethod
+    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> Any:
+        """Return what is needed of a table's rows."""
+
+    @abstractmethod
+    def ratios(self, summary: Any) -> np.ndarray:
+        """Return the ratios (K,) of the table."""
+
+    @abstractmethod
+    def ends(
+        self,
+        summaries: Sequence[Any],
+        level: float,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        excess: float,
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each ratio's interval.
+
+        All variances are ``excess`` times as large as those of rows and noise.
+        """
+
+
+class Resampled(Method):
+    """A method whose intervals are quantiles of resampled answers.
+
+    A resampled answer is what other rows from the same distributions, in the bags and in U, and
+    another draw of the noise on the proportions might have given: rows are drawn again with
+    replacement (Efron 1979), in cells of some rows for mean embeddings, and noise is added of the
+    kind that the release states. That the classifier of bags itself would differ is left out: its
+    errors cost accuracy, and calibration, which is done anew, keeps them from costing truth.
+    """
+
+    @abstractmethod
+    def redraw(self, rng: np.random.Generator) -> "Resampled":
+        """Return the method as other rows of the bags, and other noise, might have left it."""
+
+    @abstractmethod
+    def resample(self, summary: Any, rng: np.random.Generator) -> np.ndarray:
+        """Return the ratios (K,) of rows of the table drawn again."""
+
+    def ends(
+        self,
+        summaries: Sequence[Any],
+        level: float,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        excess: float,
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
+
+        All tables are asked of the same redrawn methods, which cost more than the answers do. The
+        quantiles are those that a further draw lies beyond as often as the level says, however few
+        the draws (Weibull 1939).
+        """
+        resampled_ratios = []
+        for _ in range(draws):
+            again = self.redraw(rng)
+            resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
+        tails = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(resampled_ratios, tails, axis=0, method="weibull")
+        ratios = np.array([self.ratios(summary) for summary in summaries])
+        ends = np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
+        middle = ratios[:, None]
+        return np.clip(middle + np.sqrt(excess) * (ends - middle), 0.0, 1.0)

@@ -6,23 +6,30 @@ inner products of sums over cells only. A ladder of bandwidths costs little more
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.spatial.distance import cdist, pdist
 
-from suffice.errors import ParameterError, TableError
+from suffice.errors import ParameterError
 from suffice.kernels import maps as kernels
-from suffice.learner.ratio.bags import KnownBags, balanced_groups, resample_counts
+from suffice.learner.ratio.bags import (
+    FOLDS,
+    KnownBags,
+    Resampled,
+    balanced_groups,
+    removable_part,
+    resample_counts,
+    zero_sum_basis,
+)
 from suffice.learner.weak import group_sums
 from suffice.models.simplex import least_squares_on_simplex, nearest_proportions
 
 __all__ = [
-    "FOLDS",
     "KERNELS",
+    "ByEmbedding",
     "CellGram",
     "CellSums",
     "Collector",
@@ -39,7 +46,6 @@ __all__ = [
 ]
 
 
-_ROWS_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 1 << 22  # of a block of kernel values: 32 MB
 
 
@@ -91,8 +97,8 @@ class FourierSums:
         self._add(rows, cells, self._bandwidths[0], self._sums)
 
     def _add(self, rows: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            block = slice(first, first + _ROWS_AT_ONCE)
+        for first in range(0, len(rows), 4096):  # angles of so many rows fit a cache
+            block = slice(first, first + 4096)
             angles = rows[block] @ self._frequencies / widest
             reach = float(np.abs(angles).max(initial=0.0))
             halvings = max(0, math.ceil(math.log2(reach))) if reach > 0 else 0
@@ -171,24 +177,18 @@ class LinearSums:
 
     def __init__(self, cells: int) -> None:
         self._cells = cells
-        self._sums: np.ndarray | None = None
+        self._sums = np.zeros((cells, 1))  # as wide as the rows from the first of them on
         self._squares = np.zeros(cells)
 
     def update(self, rows: np.ndarray, cells: np.ndarray) -> None:
         """Take in rows, each into its cell."""
-        added = group_sums(rows, cells, self._cells)
-        self._sums = added if self._sums is None else self._sums + added
+        self._sums = self._sums + group_sums(rows, cells, self._cells)
         squares = (rows**2).sum(axis=1)
         self._squares += np.bincount(cells, weights=squares, minlength=self._cells)
 
-    def _filled_sums(self) -> np.ndarray:
-        if self._sums is None:
-            raise ParameterError("The table has no rows. Use a table with at least one row.")
-        return self._sums
-
     def grams(self) -> np.ndarray:
         """Return the inner products of the cells' sums."""
-        return (self._filled_sums() @ self._filled_sums().T)[None]
+        return (self._sums @ self._sums.T)[None]
 
     def powers(self) -> np.ndarray:
         """Return the sum of ||x||^2 over the rows of each cell."""
@@ -197,15 +197,10 @@ class LinearSums:
     def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
         """Return the inner products of other rows' sums with all cells'."""
         del level  # there is one only
-        return group_sums(rows, parts, count) @ self._filled_sums().T
+        return group_sums(rows, parts, count) @ self._sums.T
 
 
 CellSums = FourierSums | KernelSums | LinearSums  # sums over cells, for every bandwidth of a ladder
-
-
-FOLDS = 5
-_LEFT = 0.25  # of every direction's energy stays at least, however noisy it looks
-_ROUNDS = 4  # the noise depends on the class norms; each round is n times closer
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +272,8 @@ class MeanEmbedding:
         """
         noisy = self._solved_gram(self.bag_gram)
         noise = self._noise(noisy)
-        zero_sum = _zero_sum(len(noisy))
-        small, large = (zero_sum.T @ m @ zero_sum for m in (noise, noisy))
-        floor = 1e-12 * max(float(np.trace(large)), 1e-300) * np.eye(len(large))
-        share = float(eigh(small, large + floor, eigvals_only=True)[-1])
-        return noisy - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
+        basis = zero_sum_basis(len(noisy))
+        return noisy - removable_part(*(basis.T @ m @ basis for m in (noisy, noise))) * noise
 
     def _solved_gram(self, bags: np.ndarray) -> np.ndarray:
         return np.asarray(self.bags.solved @ bags @ self.bags.solved.T)
@@ -291,7 +283,7 @@ class MeanEmbedding:
         squares = self._weights**2
         energies, shares = squares @ self.cells.powers, squares @ self.cells.counts
         noise = np.zeros_like(noisy)
-        for _ in range(_ROUNDS):
+        for _ in range(4):  # it depends on the class norms; each round is n times closer
             norms = np.maximum(np.diag(noisy - noise), 0.0)
             energy = np.maximum(energies - shares * (self.bags.proportions @ norms), 0.0)
             noise = self._solved_gram(np.diag(energy))
@@ -312,16 +304,52 @@ class MeanEmbedding:
 
     def least_distinct_direction(self) -> np.ndarray:
         """Return the unit direction of sum zero in which the class embeddings differ least."""
-        zero_sum = _zero_sum(len(self.bags.classes))
+        zero_sum = zero_sum_basis(len(self.bags.classes))
         noisy = self._solved_gram(self.bag_gram)
         _, vectors = np.linalg.eigh(zero_sum.T @ (noisy - self._noise(noisy)) @ zero_sum)
         return np.asarray(zero_sum @ vectors[:, 0])
 
 
-def _zero_sum(classes: int) -> np.ndarray:
-    """Return an orthonormal basis (K, K - 1) of the directions within the simplex."""
-    centred = np.eye(classes) - 1 / classes
-    return np.linalg.svd(centred)[0][:, : classes - 1]
+_TABLE_PARTS = 64  # of a table: cells enough to draw them again
+
+
+@dataclass(frozen=True, eq=False)
+class ByEmbedding(Resampled):
+    """Class ratios by mean embeddings at one bandwidth."""
+
+    fitted: MeanEmbedding
+    sums: CellSums
+    level: int
+
+    def summarise(
+        self, batches: Iterable[np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inner products (parts, cells) of the table's parts, and the parts' sizes."""
+        across, counts = np.zeros((_TABLE_PARTS, len(self.fitted.times))), np.zeros(_TABLE_PARTS)
+        for rows in batches:
+            parts = balanced_groups(np.zeros(len(rows), dtype=np.int64), _TABLE_PARTS, rng)
+            across += self.sums.across(rows, parts, _TABLE_PARTS, self.level)
+            counts += np.bincount(parts, minlength=_TABLE_PARTS)
+        return across[counts > 0], counts[counts > 0]
+
+    def ratios(self, summary: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return the ratios of the table."""
+        across, counts = summary
+        return self.fitted.ratios(across.sum(axis=0) / counts.sum())
+
+    def redraw(self, rng: np.random.Generator) -> "ByEmbedding":
+        """Return the method as other rows of the bags, and other noise, might have left it."""
+        bags = self.fitted.bags.redraw(rng)
+        again = replace(self.fitted, bags=bags, times=self.fitted.cells.draw_cells(rng))
+        return replace(self, fitted=again)
+
+    def resample(
+        self, summary: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the ratios of parts of the table drawn again."""
+        across, counts = summary
+        times = resample_counts(np.zeros(len(counts), dtype=np.int64), rng)
+        return self.fitted.ratios(times @ across / (times @ counts))
 
 
 def held_back_errors(bags: KnownBags, cells: CellGram, constraint: str) -> np.ndarray:
@@ -338,9 +366,7 @@ def held_back_errors(bags: KnownBags, cells: CellGram, constraint: str) -> np.nd
         parts = cells.bag_weights(np.where(held_back, 1.0, 0.0))
         sizes = bags.sizes / bags.sizes.sum()
         parts = np.vstack([parts, sizes @ parts])
-        truth = np.vstack([bags.proportions, bags.prior])
-        estimates = np.array([fitted.ratios(cells.products @ part) for part in parts])
-        errors.append(((estimates - truth) ** 2).sum(axis=1))
+        errors.append(bags.squared_errors([fitted.ratios(cells.products @ p) for p in parts]))
     return np.array(errors)
 
 
@@ -431,14 +457,14 @@ def lemma4(variances: np.ndarray, zeta: float) -> float:
     return float(variances.size * np.sqrt(variances.max() / zeta))
 
 
-_EXACT = 2048  # rows of all bags up to which the kernel itself costs less than its features
-_FEATURES = 1024
 _LADDER = 2.0 ** np.arange(5, -6, -1)  # Section 4.2: bandwidths 2^-5 to 2^5, times the median
-_GROUPS = 32  # cells of a bag: enough to resample
-_GROUP_ROWS = 4
-_MOST_BYTES = 1 << 28  # of the sums of Fourier features
-_MEDIAN_ROWS = 300
-_MOST_ROWS = 32_768  # of all bags together, for the classifier
+# The defaults that the docstring of `ClassRatio` states: rows of all bags up to which the kernel
+# itself costs less than its features, and the number of features beyond.
+_EXACT, _FEATURES = 2048, 1024
+_MOST_BYTES = 1 << 28  # of the sums of Fourier features: 256 MB
+_MOST_ROWS = 32_768  # of all bags together, for the classifier: more cost time and tell little
+# Cells of a bag: 32 are enough to resample, and each has 4 rows or more where the bag has them.
+_CELLS, _CELL_ROWS = 32, 4
 
 
 class RowKeeper:
@@ -490,17 +516,17 @@ class Collector:
         self._bags, self._rng = bags, rng
         self._kernel, self._bandwidth, self._features = kernel, bandwidth, features
         many = len(bags.names)
-        self.groups = int(np.clip(bags.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
+        self.groups = int(np.clip(bags.sizes.min() // _CELL_ROWS, FOLDS, _CELLS))
         self._counts = np.zeros(many * self.groups)
         self.keeper = RowKeeper(many, max(_MOST_ROWS // many, FOLDS), rng)
         self.bandwidths: np.ndarray = np.ones(1)
-        self.exact = features == "exact" or (features == "auto" and bags.sizes.sum() <= _EXACT)
-        self.sums: CellSums | None = None
+        self.sums: CellSums = LinearSums(many * self.groups)
+        self._started = False
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
         """Take in rows of some bags."""
-        if self.sums is None:
-            self.sums = self._empty_sums(rows)
+        if not self._started:
+            self.sums, self._started = self._empty_sums(rows), True
         self.keeper.update(rows, codes)
         cells = codes * self.groups + balanced_groups(codes, self.groups, self._rng)
         self._counts += np.bincount(cells, minlength=len(self._counts))
@@ -510,31 +536,23 @@ class Collector:
         """Return the accumulator for rows like these."""
         cells = len(self._counts)
         if self._kernel == "linear":
-            self.exact = True
             return LinearSums(cells)
         kernel = KERNELS[self._kernel]
         if self._bandwidth == "cv":
-            some = rows[:: -(-len(rows) // _MEDIAN_ROWS)]
+            some = rows[:: -(-len(rows) // 300)]  # the median needs no more
             self.bandwidths = kernel.distance(some) * _LADDER
         else:
             self.bandwidths = np.array([float(self._bandwidth)])
-        if self.exact:
+        few = self._bags.sizes.sum() <= _EXACT
+        if self._features == "exact" or (self._features == "auto" and few):
             return KernelSums(kernel, self.bandwidths, cells)
-        wanted = _FEATURES if self._features == "auto" else int(self._features)
         room = _MOST_BYTES // (8 * cells * len(self.bandwidths))
-        half = max(1, (wanted if self._features != "auto" else min(wanted, room)) // 2)
+        count = min(_FEATURES, room) if self._features == "auto" else int(self._features)
+        half = max(1, count // 2)
         frequencies = kernel.draw(self._rng, (rows.shape[1], half))
         return FourierSums(frequencies, self.bandwidths, cells)
 
-    @property
-    def filled_sums(self) -> CellSums:
-        """The sums of the rows that were taken in."""
-        if self.sums is None:
-            raise TableError("The table has no rows. Use a table with at least one row.")
-        return self.sums
-
     def cell_grams(self) -> list[CellGram]:
         """Return the Gram of the cells for each bandwidth."""
-        powers = self.filled_sums.powers()
-        grams = self.filled_sums.grams()
+        powers, grams = self.sums.powers(), self.sums.grams()
         return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]

@@ -21,22 +21,32 @@ sum_i w_i V_i in mean, which is taken off (errors in variables; MATHS.md section
 P~ are the proportions before their projection onto the simplex, which would bias them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from scipy.stats import chi2
 
-from suffice.learner.ratio.bags import KnownBags, balanced_groups
+from suffice.learner.ratio.bags import (
+    FOLDS,
+    LEAST_SHARE_LEFT,
+    KnownBags,
+    Method,
+    Resampled,
+    balanced_groups,
+    removable_part,
+    resample_counts,
+    zero_sum_basis,
+)
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, maximise
 from suffice.learner.weak import group_sums
 from suffice.models.simplex import mixture_weights, nearest_proportions
 
 __all__ = [
     "BagLikelihood",
+    "ByMoments",
     "Calibration",
     "ClassMeans",
     "Coordinates",
@@ -52,10 +62,9 @@ __all__ = [
 ]
 
 
-_LEAST = 1e-300
+_LEAST = 1e-300  # of a divisor: it keeps floats finite and changes nothing else
 _CALIBRATION_TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
-_PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
-_STEEPEST = 20.0  # logarithm of a slope; a search may try more, and numbers would overflow
+_PRIOR_ROWS = 1.0  # weight of knowing that scores are calibrated already: that of one row
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +148,7 @@ class _Rows:
             joint = chances * clean
             chance = np.maximum(joint.sum(axis=1), _LEAST)
             within = joint / chance[:, None]
-            value = _PRIOR / 2 * float(flat @ flat) - float(self.weights @ np.log(chance))
+            value = _PRIOR_ROWS / 2 * float(flat @ flat) - float(self.weights @ np.log(chance))
             pull = weights * (clean - within)
             if labels is not None:
                 off = group_sums(weights * within, self.codes, len(self.channel)) - labels.expected
@@ -149,7 +158,7 @@ class _Rows:
                 each -= (within * each).sum(axis=1, keepdims=True)
                 pull += weights * within * each
             by_slope = slope * float(np.vdot(pull, self.scores))
-            gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR * flat
+            gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR_ROWS * flat
             return value / total, gradient / total
 
         first = np.append(np.log(start.slope), start.shifts)
@@ -160,7 +169,8 @@ class _Rows:
 
 
 def _slope(logarithm: float) -> float:
-    return float(np.exp(np.clip(logarithm, -_STEEPEST, _STEEPEST)))
+    """Return a slope; a search may try any, and floats would overflow."""
+    return float(np.exp(np.clip(logarithm, -20, 20)))
 
 
 def calibrate_by_bags(
@@ -195,11 +205,8 @@ def calibrate(
     return rows.fit(start, LabelCounts.of(bags, codes, weights, within))
 
 
-_FOLDS = 5
 _LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
-_TOL, _MAX_ITER = 3e-4, 500
-_WIDEST = 128  # coordinates; of more, the principal components of the rows
-_SAMPLE = 5000  # rows enough for those
+_MOST_COORDINATES = 128  # of wider rows the principal components, which 5,000 rows tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +220,9 @@ class Coordinates:
     def of(cls, rows: np.ndarray, rng: np.random.Generator) -> "Coordinates":
         """Return coordinates in which rows have a mean square of one per coordinate."""
         axes = None
-        if rows.shape[1] > _WIDEST:
-            some = rows[np.sort(rng.permutation(len(rows))[:_SAMPLE])]
-            axes = np.linalg.eigh(some.T @ some)[1][:, ::-1][:, :_WIDEST].copy()
+        if rows.shape[1] > _MOST_COORDINATES:
+            some = rows[np.sort(rng.permutation(len(rows))[:5000])]
+            axes = np.linalg.eigh(some.T @ some)[1][:, ::-1][:, :_MOST_COORDINATES].copy()
         projected = rows if axes is None else rows @ axes
         return cls(axes, float(np.sqrt(np.mean(projected**2))) or 1.0)
 
@@ -226,7 +233,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
-class BagLikelihood:
+class BagLikelihood(Resampled):
     """A fitted classifier of bags, and the held-out scores that it was calibrated with.
 
     ``fold_weights`` (F, d + 1, K) are the folds' models; ``scores`` (n, K), ``codes`` and
@@ -267,28 +274,51 @@ class BagLikelihood:
         log = self.calibration.log_posteriors(scores) - np.log(self.bags.prior)
         return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
-    def ratios(self, scores: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Return the scores of a table's rows."""
+        del rng
+        return np.vstack([self.scores_of(rows) for rows in batches])
+
+    def ratios(self, summary: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
         """Return the ratios of the table whose rows have these scores."""
-        return mixture_weights(self.likelihoods(scores), counts)
+        return mixture_weights(self.likelihoods(summary), counts)
+
+    def redraw(self, rng: np.random.Generator) -> "BagLikelihood":
+        """Return the method as other rows of the bags, and other noise, might have left it."""
+        return self.recalibrate(self.bags.redraw(rng), resample_counts(self.codes, rng))
+
+    def resample(self, summary: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the ratios of rows of the table drawn again."""
+        return self.ratios(summary, resample_counts(np.zeros(len(summary), dtype=np.int64), rng))
 
     def recalibrate(self, bags: KnownBags, counts: np.ndarray) -> "BagLikelihood":
         """Return what other proportions and other counts of the same rows would have given."""
         calibration = calibrate(bags, self.scores, self.codes, self.calibration, counts=counts)
         return replace(self, bags=bags, calibration=calibration)
 
-    def held_back_parts(self) -> list[np.ndarray]:
-        """Return which rows each fold holds back; bags of fewer rows than folds have fewer."""
-        return [self.folds == fold for fold in range(min(_FOLDS, int(self.bags.sizes.min())))]
-
     def held_back_errors(self) -> np.ndarray:
-        """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
-        truth = np.vstack([self.bags.proportions, self.bags.prior])
+        """Return squared errors (folds, M + 1), as `embedding.held_back_errors` does."""
+
+        def learnt_from(rest: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+            fitted = self.recalibrate(self.bags, np.where(rest, 1.0, 0.0))
+            return lambda part: fitted.ratios(self.scores[part])
+
+        return self.errors_by_fold(learnt_from)
+
+    def errors_by_fold(
+        self, learnt_from: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]]
+    ) -> np.ndarray:
+        """Return squared errors (folds, M + 1) of ratios of rows that each fold holds back.
+
+        ``learnt_from`` the other rows (n,), a mask, is a function of a mask to ratios. Bags of
+        fewer rows than folds have fewer folds.
+        """
         errors = []
-        for held_back in self.held_back_parts():
-            fitted = self.recalibrate(self.bags, np.where(held_back, 0.0, 1.0))
+        for fold in range(min(FOLDS, int(self.bags.sizes.min()))):
+            held_back = self.folds == fold
+            ratios = learnt_from(~held_back)
             parts = [held_back & (self.codes == i) for i in range(len(self.bags.names))]
-            estimates = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held_back]])
-            errors.append(((estimates - truth) ** 2).sum(axis=1))
+            errors.append(self.bags.squared_errors([ratios(p) for p in [*parts, held_back]]))
         return np.array(errors)
 
 
@@ -308,18 +338,19 @@ def fit_bag_likelihood(
     """
     coordinates = Coordinates.of(rows, rng)
     mapped = coordinates(rows)
-    folds = balanced_groups(codes, _FOLDS, rng)
+    folds = balanced_groups(codes, FOLDS, rng)
     pooled = SpreadLikelihood(CleanFeatures(mapped), codes, bags.channel)
-    parts = [pooled.select_rows(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    parts = [pooled.select_rows(np.flatnonzero(folds != fold)) for fold in range(FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
     tried: list[BagLikelihood] = []
     calibration: Calibration | None = None
     for lam in _LAMS:
         models = [
-            maximise(part, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
+            maximise(part, float(lam), tol=3e-4, max_iter=500, start=model)[0]
             for part, model in zip(parts, models, strict=True)
         ]
-        weights = [_by_class(model) for model in models]
+        # A model of two classes has one score, that of the second.
+        weights = [m if m.ndim == 2 else np.column_stack([np.zeros(len(m)), m]) for m in models]
         scores = np.empty((len(codes), len(bags.classes)))
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
@@ -339,11 +370,6 @@ def fit_bag_likelihood(
     return replace(chosen, calibration=final)
 
 
-def _by_class(model: np.ndarray) -> np.ndarray:
-    """Return weights (d, K); a model of two classes has one score, that of the second."""
-    return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
-
-
 def _gain(log_posteriors: np.ndarray, codes: np.ndarray, bags: KnownBags) -> tuple[float, float]:
     """Return the mean log likelihood of rows' bags over that of their sizes, and its error."""
     chance = (bags.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
@@ -352,24 +378,11 @@ def _gain(log_posteriors: np.ndarray, codes: np.ndarray, bags: KnownBags) -> tup
     return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
 
 
-_VARIANCE_LEFT = (
-    0.25  # of every direction's variance stays at least, however much of it looks like noise
-)
-_WEIGHT_ROUNDS = 3  # the weights depend on the class means
-
-
 def mean_and_covariance(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean (K,) of scores (n, K), and the covariance of that mean."""
     mean = scores.mean(axis=0)
     centred = scores - mean
     return mean, centred.T @ centred / max(len(scores) - 1, 1) / len(scores)
-
-
-def _without(noisy: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return a second moment less its part that is noise; at least a quarter is left everywhere."""
-    floor = 1e-12 * max(float(np.trace(noisy)), 1e-300) * np.eye(len(noisy))
-    share = float(eigh(noise, noisy + floor, eigvals_only=True)[-1])
-    return noisy - min(1.0, (1 - _VARIANCE_LEFT) / max(share, 1e-300)) * noise
 
 
 def within_classes(
@@ -386,7 +399,7 @@ def within_classes(
     values, vectors = np.linalg.eigh(covariance)
     root = vectors / np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
     share = np.linalg.eigvalsh(root.T @ between @ root)[..., -1]
-    part = np.minimum(1.0, (1 - _VARIANCE_LEFT) / np.maximum(share, 1e-300))
+    part = np.minimum(1.0, (1 - LEAST_SHARE_LEFT) / np.maximum(share, 1e-300))
     return np.asarray(covariance - part[..., None, None] * between)
 
 
@@ -420,7 +433,7 @@ class ScoreMoments:
         """
         sizes, shares = self.bags.sizes, self.bags.unbiased_proportions
         weights = sizes / sizes.sum()
-        for _ in range(_WEIGHT_ROUNDS):
+        for _ in range(3):  # the weights depend on the class means
             leverage = np.linalg.solve(self._second_moments(weights), shares.T * weights)
             psi = leverage @ self.means
             variances = np.trace(self.errors(psi), axis1=-2, axis2=-1)
@@ -443,9 +456,10 @@ class ScoreMoments:
         middle = weights @ shares
         noisy = (shares.T * weights) @ shares - np.outer(middle, middle)
         noise = np.einsum("i,ikl->kl", weights, self.bags.noise_covariances)
-        zero_sum = np.linalg.svd(np.eye(len(noisy)) - 1 / len(noisy))[0][:, : len(noisy) - 1]
-        spread = _without(*(zero_sum.T @ moment @ zero_sum for moment in (noisy, noise)))
-        return zero_sum @ spread @ zero_sum.T + np.outer(middle, middle)
+        basis = zero_sum_basis(len(noisy))
+        noisy, noise = (basis.T @ moment @ basis for moment in (noisy, noise))
+        spread = noisy - removable_part(noisy, noise) * noise
+        return basis @ spread @ basis.T + np.outer(middle, middle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,10 +479,10 @@ class ClassMeans:
         return nearest_proportions((rho / rho.sum())[None])[0]
 
 
-_COARSE, _FINE = 81, 81  # values of one proportion: over [0, 1], and near the estimate
-_REACH = 5.0  # standard errors from the estimate that the fine values lie within
-_COVARIANCE_ROUNDS = 8  # covariances depend on the class means, and these on the covariances
-_FARTHEST = 100.0  # proportions that the free ones are tried within
+# The values of one proportion that are tested: 81 over [0, 1], and 81 within 5 standard errors of
+# the estimate. Ends are interpolated between them.
+_VALUES, _NEAREST = np.linspace(0, 1, 81), 5.0 * np.linspace(-1, 1, 81)
+_FARTHEST = 100.0  # proportions: free ones are sought no farther from the simplex
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,29 +503,23 @@ def accepted_ends(
     but the last say everything.
     """
     ratios = means.ratios(table.mean)
-    test = _MixtureTest(_without_last(means), _first_columns(table))
-    quantile = excess * float(chi2.ppf(level, 1))
-    ends = []
-    for k, error in enumerate(np.sqrt(excess) * test.standard_errors(ratios)):
-        near = ratios[k] + _REACH * error * np.linspace(-1, 1, _FINE)
-        values = np.unique(np.clip(np.concatenate([np.linspace(0, 1, _COARSE), near]), 0, 1))
-        statistics = test.least_statistics(k, values, ratios)
-        low, high = _crossings(values, statistics - statistics.min() - quantile)
-        ends.append((min(low, float(ratios[k])), max(high, float(ratios[k]))))
-    return np.array(ends).T
-
-
-def _without_last(means: ClassMeans) -> ClassMeans:
-    """Return the class means of all scores but the last."""
     moments = means.moments
     fewer = replace(
         moments, means=moments.means[:, :-1], covariances=moments.covariances[:, :-1, :-1]
     )
-    return ClassMeans(means.psi[:, :-1], means.leverage, fewer)
-
-
-def _first_columns(table: TableMoments) -> TableMoments:
-    return replace(table, mean=table.mean[:-1], covariance=table.covariance[:-1, :-1])
+    test = _MixtureTest(
+        ClassMeans(means.psi[:, :-1], means.leverage, fewer),
+        replace(table, mean=table.mean[:-1], covariance=table.covariance[:-1, :-1]),
+    )
+    quantile = excess * float(chi2.ppf(level, 1))
+    ends = []
+    for k, error in enumerate(np.sqrt(excess) * test.standard_errors(ratios)):
+        near = ratios[k] + error * _NEAREST
+        values = np.unique(np.clip(np.concatenate([_VALUES, near]), 0, 1))
+        statistics = test.least_statistics(k, values, ratios)
+        low, high = _crossings(values, statistics - statistics.min() - quantile)
+        ends.append((min(low, float(ratios[k])), max(high, float(ratios[k]))))
+    return np.array(ends).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -578,7 +586,7 @@ class _MixtureTest:
         """
         rho, psi = start, np.repeat(self.classes.psi[None], len(start), axis=0)
         least = np.full(len(start), np.inf)
-        for step in range(_COVARIANCE_ROUNDS):
+        for step in range(8):  # covariances depend on class means, and these on covariances
             variances = self.variances(rho, psi)
             if step > 0:
                 off = self.off(rho)
@@ -647,3 +655,54 @@ def _zero(values: np.ndarray, above: np.ndarray, left: int) -> float:
     """Return where the line between two neighbours is zero."""
     rise = above[left + 1] - above[left]
     return float(values[left] - above[left] * (values[left + 1] - values[left]) / rise)
+
+
+@dataclass(frozen=True, eq=False)
+class ByMoments(Method):
+    """Class ratios by class means of the posteriors that the likelihood of bags gives."""
+
+    fitted: BagLikelihood
+    means: ClassMeans
+
+    @classmethod
+    def of(cls, fitted: BagLikelihood, *, complete: bool) -> "ByMoments":
+        """Return the method of a classifier, fitted to all rows of the bags if ``complete``."""
+        moments = ScoreMoments.of(
+            fitted.bags, fitted.held_out_posteriors, fitted.codes, complete=complete
+        )
+        return cls(fitted, moments.class_means())
+
+    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> TableMoments:
+        """Return the mean posterior of the table's rows, with its covariance."""
+        del rng
+        posteriors = [self.fitted.mean_posteriors(rows) for rows in batches]
+        stacked = np.vstack(posteriors)
+        return TableMoments(*mean_and_covariance(stacked), len(stacked))
+
+    def ratios(self, summary: TableMoments) -> np.ndarray:
+        """Return the ratios of the table."""
+        return self.means.ratios(summary.mean)
+
+    def ends(
+        self,
+        summaries: Sequence[TableMoments],
+        level: float,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        excess: float,
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each interval: the proportions that are not rejected."""
+        del draws, rng
+        return np.array([accepted_ends(self.means, table, level, excess) for table in summaries])
+
+    def held_back_errors(self) -> np.ndarray:
+        """Return squared errors (folds, M + 1), as `BagLikelihood.held_back_errors` does."""
+        bags, codes = self.fitted.bags, self.fitted.codes
+        posteriors = self.fitted.held_out_posteriors
+
+        def learnt_from(rest: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+            means = ScoreMoments.of(bags, posteriors[rest], codes[rest]).class_means()
+            return lambda part: means.ratios(posteriors[part].mean(axis=0))
+
+        return self.fitted.errors_by_fold(learnt_from)
