@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "records-not-counted-in-the-name",
-        "owner/moments.py",
+        "owner/scaling.py",
         '            "records": self.size,\n',
         "",
         ("owner/moments/test_moments.py::test_a_table_that_grew_is_another_request",),

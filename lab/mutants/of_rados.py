@@ -5,7 +5,7 @@ from mutant import Mutant
 MUTANTS = (
     Mutant(
         "record-moved-by-one-row",
-        "owner/scaling.py",
+        "owner/rados.py",
         "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
         "steps = math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
         (
@@ -16,7 +16,7 @@ MUTANTS = (
     ),
     Mutant(
         "record-in-one-rado",
-        "owner/scaling.py",
+        "owner/rados.py",
         "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
         "steps = 2 * _row_steps(pipeline, step) * _MORE",
         (
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "free-signs-as-structured",
-        "owner/scaling.py",
+        "owner/rados.py",
         'return (1 << (count - 1).bit_length()) // 2 if signs == "hadamard" else count',
         "return (1 << (count - 1).bit_length()) // 2",
         (
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "row-not-rounded",
-        "owner/scaling.py",
+        "owner/rados.py",
         "return (clipped / step + math.sqrt(width) / 2) * _MORE",
         "return (clipped / step) * _MORE",
         (
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "attribute-in-one-rado",
-        "owner/scaling.py",
+        "owner/rados.py",
         "return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)",
         "return _sensitivity(steps * _MORE, count * coordinates)",
         (
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "shared-noise-under-a-support",
         "owner/rados.py",
-        "unit is not Unit.LABEL or request.support is None,",
-        "unit is not Unit.LABEL or request.support != 0,",
+        "unit is not Unit.LABEL or asked.support is None,",
+        "unit is not Unit.LABEL or asked.support != 0,",
         (
             "owner/rados/test_rado_privacy.py::test_under_a_fixed_support_shared_noise_would_tell_labels",
             "audit/test_rado_attacks.py::test_such_a_release_is_refused_and_uniform_signs_resist",
@@ -114,12 +114,12 @@ MUTANTS = (
     Mutant(
         "matrix-per-label",
         "owner/rados.py",
-        "        self._noise = GaussianNoise.calibrated(reach, *request.epsilon_delta)\n\n"
+        "        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)\n\n"
         "    @cached_property\n"
         "    def promises(self) -> tuple[Guarantee, ...]:\n"
         "        return (self._promise(self._noise, Unit.RECORD),)\n\n"
         "    def noisy",
-        "        self._noise = GaussianNoise.calibrated(reach, *request.epsilon_delta)\n\n"
+        "        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)\n\n"
         "    @cached_property\n"
         "    def promises(self) -> tuple[Guarantee, ...]:\n"
         "        return (self._promise(self._noise, Unit.LABEL),)\n\n"
@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "dp-feat-of-one-rado",
-        "owner/scaling.py",
+        "owner/rados.py",
         "cost = shift_epsilon(rows, count, delta, low)",
         "cost = shift_epsilon(rows, 1, delta, low)",
         (
@@ -142,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         "dp-feat-called-joint",
-        "owner/scaling.py",
+        "owner/rados.py",
         "scope=Scope.MARGINAL,",
         "scope=Scope.JOINT,",
         (
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "dp-feat-edges-not-refused",
-        "owner/scaling.py",
+        "owner/rados.py",
         "    if edges >= delta:\n",
         "    if edges >= 1:\n",
         ("owner/rados/test_rado_privacy.py::test_edges_that_weigh_more_than_delta_are_refused",),
@@ -239,8 +239,10 @@ MUTANTS = (
     Mutant(
         "rados-named-by-private-rows",
         "owner/rados.py",
-        'rows = RowSet(exact.count, "sha256:" + content.hexdigest())',
-        'rows = RowSet(exact.count, exact.content.decode() or "sha256:" + content.hexdigest())',
+        'return self.released({"rados": np.ascontiguousarray(rados)}, details, noise, guarantees)',
+        'made = self.released({"rados": np.ascontiguousarray(rados)}, details, noise, guarantees)\n'
+        "        named = replace(made.parts[0].rows, hash=exact.content or made.parts[0].rows.hash)\n"
+        "        return replace(made, parts=(replace(made.parts[0], rows=named),))",
         (
             "owner/rados/test_rados.py::test_a_ledger_does_not_put_the_hash_of_private_rows_into_a_release",
         ),

@@ -17,8 +17,7 @@ from scipy.stats import binom
 from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair, Space, neighbouring_pairs
-from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, procedure_for
-from suffice.owner.scaling import label_sensitivity
+from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, label_sensitivity
 from suffice.privacy.binomial import truncation
 from suffice.release.release import Covariance
 
@@ -65,7 +64,7 @@ class _Noisy:
     def procedure(self) -> RadoProcedure:
         """Return the procedure of the release."""
         rows = self.mechanism.private_rows(np.zeros((self.examples, 2)))
-        return procedure_for(self.mechanism.request(rows, self.examples))
+        return self.mechanism.procedure(rows, self.examples)
 
     def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
         """Return rados as released, all of one release in a row."""
@@ -220,7 +219,7 @@ def _fixed_support(mechanism: Rados) -> Case:
     count, (x, z, _) = 4, _LABELS[0]
     noisy = _Noisy(mechanism, _LABELS, _shared_score, examples=2)
     procedure = noisy.procedure()
-    reach = label_sensitivity(procedure.request.rows.pipeline, procedure.step)
+    reach = label_sensitivity(procedure.rows.pipeline, procedure.step)
     noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
 
     def sample(data: tuple[Example, ...], times: int) -> np.ndarray:
@@ -271,7 +270,7 @@ class _Feature:
         """Return the procedure of the release, for as many outputs."""
         mechanism = self.mechanism(times)
         rows = mechanism.private_rows(np.zeros((self.rows, 1)))
-        return procedure_for(mechanism.request(rows, self.rows))
+        return mechanism.procedure(rows, self.rows)
 
     def sample(self, cells: tuple[int, ...], times: int) -> np.ndarray:
         """Return the column's coordinates, all of one release in a row."""

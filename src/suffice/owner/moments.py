@@ -4,7 +4,6 @@ Every number is an integer. Dividing each coordinate by its own deviation gives 
 ``privacy/proofs/gaussian.md``; ``privacy/proofs/moments.md`` says how.
 """
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,39 +16,36 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
-from suffice.errors import ParameterError, TableError
+from suffice.errors import ParameterError
 from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
 from suffice.owner.forecast import Plan, planned_epsilons
-from suffice.owner.labelled import CellFingerprint, LabelFingerprint, PublicRows
+from suffice.owner.labelled import PublicRows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import (
     CLASSES,
     DELTA,
     EPSILON,
     Mechanism,
-    PrivateIdentity,
-    Procedure,
-    Public,
 )
 from suffice.owner.scaling import (
     UNCLIPPED,
     PrivateRows,
     PrivateScaling,
+    PrivateTable,
+    RecordPass,
+    RecordProcedure,
     noise_guarantee,
-    warn_of_same_rows,
 )
-from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
+from suffice.owner.source import LabelledBatch, OwnerReport, Source
 from suffice.privacy import calibrate
 from suffice.privacy.calibrate import check_delta, check_promise
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
-from suffice.release.release import Covariance, Part, Release, RowSet
-from suffice.strict_json import canonical
+from suffice.release.release import Covariance, Release
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.pipeline import encode
-from suffice.tables.sources import row_count
 from suffice.tables.terms import Missing
 
 __all__ = [
@@ -266,42 +262,26 @@ def declared_columns(rows: PrivateRows, batch: pa.RecordBatch, unknown: Counter[
         return pipeline.map.apply(columns)
 
 
-class MomentPass:
+class MomentPass(RecordPass):
     """Takes in private records, on any engine; no record, whatever it holds, is an error."""
 
     def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
-        self._rows = rows
+        super().__init__(rows, classes, identified=identified)
         self._codes = RowCodes(rows.pipeline)
         self._sums = MomentSums(self._codes.width, len(classes))
-        self._labels = LabelFingerprint(classes, identified=identified)
-        features = rows.roles.features
-        self._cells = CellFingerprint(rows.table.schema, features) if identified else None
         self.unknown: Counter[str] = Counter()
-        self.count = 0
-
-    def lead(self) -> None:
-        """Say that no rows come before these."""
-        self._labels.lead()
-        if self._cells is not None:
-            self._cells.lead()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records."""
-        self._labels.update(batch.codes)
-        if self._cells is not None:
-            self._cells.update(batch.rows)
+        super().update(batch)
         columns = declared_columns(self._rows, batch.rows, self.unknown)
         self._sums.update((self._codes.of(columns), batch.codes))
-        self.count += len(batch)
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        self._labels.merge(other._labels)
-        if self._cells is not None and other._cells is not None:
-            self._cells.merge(other._cells)
+        super().merge(other)
         self._sums.merge(other._sums)
         self.unknown.update(other.unknown)
-        self.count += other.count
 
     def result(self) -> MomentTotals:
         """Return the exact sums: private."""
@@ -311,16 +291,6 @@ class MomentPass:
     def outside(self) -> int:
         """How many labels were of no class: private."""
         return self._labels.outside
-
-    @property
-    def fingerprint(self) -> bytes:
-        """What identifies the people, and their cells; leaves under the ledger's key only."""
-        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
-
-    @property
-    def content(self) -> bytes:
-        """What identifies the feature cells in any order."""
-        return b"" if self._cells is None else self._cells.unordered().encode()
 
 
 def moment_arrays(
@@ -351,7 +321,7 @@ def moment_arrays(
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyMoments(Procedure[MomentPass]):
+class NoisyMoments(RecordProcedure[MomentPass]):
     """Second moments, means, means by class and class proportions, with Gaussian noise.
 
     Attributes
@@ -369,6 +339,7 @@ class NoisyMoments(Procedure[MomentPass]):
     """
 
     kind = "moments"
+    unit = Unit.RECORD
     rows: PrivateRows
     size: int
     classes: Classes
@@ -378,26 +349,11 @@ class NoisyMoments(Procedure[MomentPass]):
 
     def accumulator(self, *, identified: bool) -> MomentPass:
         """Return empty sums."""
-        return MomentPass(self.rows, self.classes, identified=identified or self._reused)
-
-    @property
-    def _reused(self) -> bool:
-        """Whether the pipeline was given and names the rows that it was fitted on."""
-        return bool(self.rows.named_rows)
-
-    def check(self, exact: MomentPass) -> None:
-        """Raise if there are no rows, or other rows than were counted: nothing is charged."""
-        super().check(exact)
-        if exact.count != self.size:
-            raise TableError(
-                "The table changed while it was read. Nothing was charged. Release from a copy that"
-                " nobody writes to."
-            )
+        return MomentPass(self.rows, self.classes, identified=identified)
 
     def report(self, exact: MomentPass) -> OwnerReport | None:
         """Tell the owner, and nobody else, which labels and cells counted as none."""
-        if self._reused:
-            warn_of_same_rows(exact.content.decode(), self.rows.named_rows)
+        super().report(exact)
         lines = [
             f"column {name!r}: {cells:,} cells hold a category that was not declared; they count"
             " as none."
@@ -412,50 +368,17 @@ class NoisyMoments(Procedure[MomentPass]):
         return OwnerReport(tuple(lines), facts=facts) if lines else None
 
     @cached_property
-    def _guarantee(self) -> Guarantee:
-        return noise_guarantee(Unit.RECORD, self.noise.event, self.delta, origin=self.rows.origin)
-
-    def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
-        """Return the guarantee per record: it was known before a record was read."""
-        del exact
-        return (self._guarantee,)
-
-    def parameters(self, exact: MomentPass) -> Mapping[str, Any]:
-        """Return the public description of the request."""
-        del exact
-        return {
-            "kind": self.kind,
-            "unit": str(Unit.RECORD),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "records": self.size,
-            "classes": list(self.classes),
-            "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
-            "pipeline": self.rows.pipeline.digest(),
-        }
-
-    def identity(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of labels and cells."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
+    def promises(self) -> tuple[Guarantee, ...]:
+        """The guarantee per record."""
+        origin = self.rows.origin
+        return (noise_guarantee(Unit.RECORD, self.noise.event, self.delta, origin=origin),)
 
     def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
-        """Return the release with fresh noise; rows are named by what leaves, not what stays."""
+        """Return the release with fresh noise."""
         sums = self.noise.add(exact.result())
         arrays, spread = moment_arrays(self.noise, sums, self.size, self.rows.pipeline.bound)
-        details = {"classes": list(self.classes), "mechanism": "gaussian", **spread}
-        content = hashlib.sha256(b"moments\0" + canonical(details))
-        for name in sorted(arrays):
-            content.update(arrays[name].tobytes())
-        rows = RowSet(self.size, "sha256:" + content.hexdigest())
-        return Release(
-            kind=self.kind,
-            arrays=arrays,
-            details=details,
-            parts=(Part(rows, guarantees),),
-            pipeline=self.rows.pipeline,
-            noise=Covariance("identity", spread["operator_noise"] ** 2),
-        )
+        noise = Covariance("identity", spread["operator_noise"] ** 2)
+        return self.released(arrays, {"mechanism": "gaussian", **spread}, noise, guarantees)
 
 
 _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordinate
@@ -538,20 +461,6 @@ class FilledWith(StrEnum):
     ZERO = "zero"
 
 
-@dataclass(frozen=True)
-class _PrivateTable(Public):
-    """A private table with its pipeline, and its number of rows, which is public."""
-
-    rows: PrivateRows
-    size: int
-    classes: Classes
-    source: Source
-
-    def parts(self) -> Sequence[LabelledPart]:
-        """Return the private records in parts."""
-        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _MomentScaling(PrivateScaling):
     """How private rows become vectors: without an intercept, and without errors."""
@@ -577,7 +486,7 @@ class _MomentScaling(PrivateScaling):
 
 
 @dataclass(frozen=True)
-class Moments(_MomentScaling, Mechanism[_PrivateTable]):
+class Moments(_MomentScaling, Mechanism[PrivateTable]):
     """Protects each record: noisy second moments leave, rows and labels stay.
 
     The release holds, as means over all records and with Gaussian noise: the products of every two
@@ -640,14 +549,12 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
         """Return the declared classes."""
         return check_classes(self.classes)
 
-    def public(self, source: Source) -> _PrivateTable:
+    def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        rows = self.private_rows(source)
-        rows.tell_overlap()
-        size = _size(rows, source)
-        return _PrivateTable(rows, size, self.declared_classes(), replace(source, outside="none"))
+        rows, classes = self.private_rows(source), self.declared_classes()
+        return PrivateTable.of(rows, classes, replace(source, outside="none"))
 
-    def choose(self, public: _PrivateTable) -> NoisyMoments:
+    def choose(self, public: PrivateTable) -> NoisyMoments:
         """Return the noise that was asked for, calibrated by what was declared."""
         width = len(public.rows.pipeline.outputs)
         noise = calibrated_moments(
@@ -666,7 +573,7 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
         rows = self.private_rows(source)
         return _plan_moments(
             rows,
-            _size(rows, source),
+            rows.count() if source.y is None else len(source.y),
             len(self.declared_classes()),
             planned_epsilons(epsilons or self.epsilon),
             self.delta,
@@ -732,13 +639,6 @@ def plan_moments(
     first = several[0] if several else epsilon
     mechanism = Moments(first, delta, **settings)  # type: ignore[arg-type]  # one number
     return mechanism.plan(Source(X, label=label, features=features), several)
-
-
-def _size(rows: PrivateRows, source: Source) -> int:
-    """Return how many rows there are: a number that every guarantee takes as public."""
-    if source.y is not None:
-        return len(source.y)
-    return row_count(rows.table, rows.roles.label or rows.roles.features[0])
 
 
 _LEAST_SQUARE = 0.5  # times the noise of a square, that a component must have on average

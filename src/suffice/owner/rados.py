@@ -1,14 +1,15 @@
-"""The secret signs of rados: which examples are in which sum. As secret as the data, never stored.
+"""Rados: sums of private records over secret random subsets, with noise.
+
+The signs, which say which examples are in which sum, are as secret as the data and never stored.
 
 Every rado is the sum of the edges y_i x_i over a random subset of the examples (Nock, Patrini &
 Friedman 2015, Definition 1: those with sigma_i = y_i). A uniform sigma is a uniform subset,
 whatever the labels are. Signs are drawn batch by batch from the operating system's randomness.
 """
 
-import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -23,34 +24,31 @@ from suffice.errors import ParameterError
 from suffice.kernels import rados as kernel
 from suffice.options import data_option, names, option, privacy_option
 from suffice.owner.forecast import Plan
-from suffice.owner.labelled import CellFingerprint, LabelFingerprint, PublicRows
+from suffice.owner.labelled import PublicRows
 from suffice.owner.mechanism import (
     CLASSES,
     DELTA,
     EPSILON,
     Mechanism,
-    PrivateIdentity,
-    Procedure,
-    Public,
+    as_scaled,
 )
 from suffice.owner.moments import MomentNoise, calibrated_moments
 from suffice.owner.scaling import (
+    PUBLIC_FACTS,
     UNCLIPPED,
     PrivateRows,
     PrivateScaling,
-    attribute_sensitivity,
-    feature_guarantees,
-    label_sensitivity,
-    most_memberships,
-    no_guarantee,
+    PrivateTable,
+    RecordPass,
+    RecordProcedure,
+    declared_assumptions,
     noise_guarantee,
-    record_sensitivity,
-    warn_of_same_rows,
 )
-from suffice.owner.source import LabelledBatch, LabelledPart, Source, labelled_parts
-from suffice.privacy.binomial import truncation
+from suffice.owner.source import LabelledBatch, Source
+from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
 from suffice.privacy.calibrate import check_delta, check_promise
-from suffice.privacy.guarantee import Guarantee, Unit
+from suffice.privacy.events import Approximate, Unbounded
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 from suffice.privacy.noise import (
     LARGEST_SUM,
     GaussianNoise,
@@ -60,10 +58,10 @@ from suffice.privacy.noise import (
     Sensitivity,
 )
 from suffice.privacy.randomness import private_words
-from suffice.release.release import Covariance, Part, Release, RowSet
-from suffice.strict_json import canonical
+from suffice.release.release import Covariance, Release
 from suffice.tables.labels import Classes, check_classes
-from suffice.tables.sources import row_count
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.terms import Provenance
 
 __all__ = [
     "ChosenSubsets",
@@ -72,16 +70,18 @@ __all__ = [
     "NoisePlace",
     "RadoPass",
     "RadoProcedure",
-    "RadoRequest",
     "RadoUnit",
     "Rados",
     "Signs",
     "Subsets",
+    "attribute_sensitivity",
     "binomials",
-    "check_request",
+    "feature_guarantees",
     "label_noise",
+    "label_sensitivity",
+    "most_memberships",
     "plan_rados",
-    "procedure_for",
+    "record_sensitivity",
 ]
 
 
@@ -270,56 +270,157 @@ class RadoUnit(StrEnum):
     ATTRIBUTE = "attribute"
 
 
-@dataclass(frozen=True)
-class RadoRequest:
-    """A request, with everything about the rows that is known before they are read.
+_MORE = 1 + 1e-12  # than a handful of float operations can lose
 
-    Parameters
-    ----------
-    rows : PrivateRows
-        The private table and its pipeline.
-    size : int
-        Number of rows; public.
-    count : int
-        Number of rados.
-    signs : str
-        hadamard or iid.
-    classes : tuple
-        The two classes; the last is positive.
-    support : int, optional
-        Number of records in each rado.
-    protect : tuple of str
-        Two-valued columns that are protected when read alone.
-    truncate : float, optional
-        Epsilon per rado at which ``protect`` truncates.
-    attributes : tuple of str
-        Columns that unit attribute protects.
-    epsilon, delta : float
-        What the noise may cost; no noise without epsilon.
-    unit : Unit, optional
-        What epsilon protects.
-    noise_on : str
-        sums or records.
+
+def most_memberships(count: int, signs: str) -> int:
+    """Return in how many of ``count`` rados one example can be: B/2 with structured signs."""
+    return (1 << (count - 1).bit_length()) // 2 if signs == "hadamard" else count
+
+
+def _row_steps(pipeline: Pipeline, step: float) -> float:
+    """Return the largest 2-norm of a row on the lattice, from its declared bound."""
+    width = len(pipeline.outputs)
+    clipped = pipeline.norm_bound * (1 + (width + 8) * 2.0**-52)  # clipping rounds
+    return (clipped / step + math.sqrt(width) / 2) * _MORE  # and so does the lattice
+
+
+def _sensitivity(steps: float, dimension: int) -> Sensitivity:
+    return Sensitivity(math.ceil(steps * math.sqrt(dimension) * _MORE), steps, dimension)
+
+
+def label_sensitivity(pipeline: Pipeline, step: float) -> Sensitivity:
+    """Return how far one label moves the vector that all rados share: by its row."""
+    return _sensitivity(_row_steps(pipeline, step), len(pipeline.outputs))
+
+
+def record_sensitivity(
+    pipeline: Pipeline, step: float, memberships: int, count: int
+) -> Sensitivity:
+    """Return how far one record moves the whole matrix: 2 sqrt(memberships) max ||x||."""
+    steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE
+    return _sensitivity(steps, count * len(pipeline.outputs))
+
+
+def attribute_sensitivity(
+    reach: float, step: float, memberships: int, count: int, coordinates: int
+) -> Sensitivity:
+    """Return how far one value moves the coordinates of its column: ``reach`` in each rado."""
+    # Both values are rounded to the lattice, and a little before it.
+    steps = reach * _MORE / step + math.sqrt(coordinates) * (1 + 2.0**-10)
+    return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)
+
+
+_SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")
+
+_NO_GUARANTEE = Guarantee(
+    unit=Unit.RECORD,
+    event=Unbounded(),
+    kind=Protection.NONE,
+    public=("the number of rows", "the class list", "the columns"),
+)
+
+
+def feature_guarantees(
+    columns: Sequence[str],
+    rows: int,
+    count: int,
+    *,
+    epsilon: float | None,
+    delta: float,
+    truncate: float | None,
+    origin: Provenance,
+) -> tuple[Guarantee, ...]:
+    """Return the statements of DP-Feat, one per column: marginal, over all rados together.
+
+    The epsilon is what ``count`` independent rados cost at ``delta``, exactly composed; with
+    ``truncate`` the edges count as infinite loss. More than ``epsilon`` is refused.
+    """
+    low = 0 if truncate is None else truncation(rows, truncate)
+    edge = edge_mass(rows, low)
+    edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
+    if edges >= delta:
+        raise ParameterError(
+            f"The most extreme sums would show one value with probability {edges:.2g}, more"
+            f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
+            if truncate is not None
+            else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"
+            " values. Use more rows or a larger --delta."
+        )
+    cost = shift_epsilon(rows, count, delta, low)
+    if epsilon is not None and not cost <= epsilon:
+        fits = most_draws(rows, epsilon, delta, low)
+        raise ParameterError(
+            f"{count} rados of {rows} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
+            f" {epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger --epsilon."
+        )
+    of_first = Guarantee(
+        unit=Unit.ATTRIBUTE,
+        event=Approximate(cost, delta),
+        delta=delta,
+        scope=Scope.MARGINAL,
+        public=PUBLIC_FACTS,
+        assumptions=(*declared_assumptions(origin), _SECRET),
+        columns=tuple(columns[:1]),
+    )
+    return tuple(as_scaled(replace(of_first, columns=(column,)), origin) for column in columns)
+
+
+_EDGES_AT_ONCE = 4096  # records that get their noise in one call
+State = tuple[Any, ...]  # the sums that rows are added to
+
+
+class RadoPass(RecordPass):
+    """Takes in private records on one machine, and hands their vectors to a procedure.
+
+    Without a ``state`` that they are added to, records are only identified.
     """
 
-    rows: PrivateRows
-    size: int
-    count: int
-    signs: str
-    classes: Classes = (0, 1)
-    support: int | None = None
-    protect: tuple[str, ...] = ()
-    truncate: float | None = None
-    attributes: tuple[str, ...] = ()
-    epsilon: float | None = None
-    delta: float = 0.0
-    unit: Unit | None = None
-    noise_on: str = "sums"
+    def __init__(
+        self, procedure: "RadoProcedure", state: State | None, *, identified: bool
+    ) -> None:
+        super().__init__(procedure.rows, procedure.classes, identified=identified)
+        self._procedure, self.state = procedure, state
 
-    @property
-    def coordinates(self) -> int:
-        """The number of coordinates of a rado."""
-        return len(self.rows.pipeline.outputs)
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in private records."""
+        super().update(batch)
+        if self.state is not None:
+            vectors = self._rows.pipeline.finished(self._rows.encoded(batch.rows)).T
+            self._procedure.add_rows(self.state, vectors, np.where(batch.codes == 1, 1.0, -1.0))
+
+    def merge(self, other: "RadoPass") -> NoReturn:
+        """Refuse: the signs of all rows are drawn in one place."""
+        del other
+        raise ParameterError(
+            "Rados are summed on the owner's machine, because their secret signs are drawn there."
+        )
+
+    def result(self) -> State:
+        """Return the exact sums: private."""
+        return self.state or ()
+
+
+class RadoProcedure(RecordProcedure[RadoPass]):
+    """One mechanism that sums and protects the rados that are ``asked`` for.
+
+    ``step`` is the rounding step that rows are put on, zero for none.
+    """
+
+    kind = "rados"
+    stays = "Rados are summed on the owner's machine: their secret signs are drawn there."
+    mechanism: str
+    step = 0.0
+
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        self.asked, self.rows, self.size = asked, rows, size
+        self.classes = asked.declared_classes()
+        self.unit = None if asked.unit is None else Unit(asked.unit)
+        self.epsilon, self.delta = asked.epsilon, asked.delta
+        self.support = None if asked.support is None else _whole("support", asked.support)
+        self.count = asked.count_for(size)
+        self.signs = asked.signs_for(self.count)
+        self.width = len(rows.pipeline.outputs)
 
     @property
     def epsilon_delta(self) -> tuple[float, float]:
@@ -331,179 +432,13 @@ class RadoRequest:
         """Return fresh subsets, not drawn yet."""
         if self.support is not None:
             sizes = np.full(self.count, self.support)
-            return ChosenSubsets(self.coordinates, sizes, step, self.size)
+            return ChosenSubsets(self.width, sizes, step, self.size)
         subsets = HadamardSubsets if self.signs == "hadamard" else FreeSubsets
-        return subsets(self.coordinates, self.count, step)
-
-
-def check_request(request: RadoRequest) -> None:
-    """Raise where the parts of a request cannot be combined, with what to change."""
-    uniform = request.support is None and not request.protect
-    rules = [
-        (request.count >= 1, "--count must be a positive integer."),
-        (
-            request.signs == "iid" or request.count >= 2,
-            "A single rado needs --signs iid: structured signs are balanced over several.",
-        ),
-        (
-            request.signs == "iid" or uniform,
-            "--signs hadamard cannot be used with --support or --protect. Use --signs iid.",
-        ),
-        (
-            request.support is None or 1 <= request.support < request.size,
-            f"--support must lie between 1 and {request.size - 1}: some rows in, some out.",
-        ),
-        (
-            not request.protect or (request.unit is None and request.noise_on == "sums"),
-            "--protect cannot be used with --unit or --noise-on: it adds no noise. Remove one.",
-        ),
-        (
-            not request.protect or request.support is None,
-            "--protect cannot be used with --support. Remove one.",
-        ),
-        (
-            not request.protect or request.delta > 0,
-            "--protect needs a --delta above 0, for example 1e-6.",
-        ),
-        (
-            request.truncate is None or len(request.protect) == 1,
-            "--truncate works with exactly one protected column (--protect).",
-        ),
-    ]
-    broken = [message for holds, message in [*rules, *_noise_rules(request)] if not holds]
-    if broken:
-        raise ParameterError(broken[0])
-
-
-def _noise_rules(request: RadoRequest) -> list[tuple[bool, str]]:
-    """Return the rules for noise: what must hold, and what to change where it does not."""
-    if request.protect:
-        return []
-    unit, noisy = request.unit, request.epsilon is not None
-    return [
-        (
-            noisy or (unit is None and request.noise_on == "sums"),
-            "--unit and --noise-on need an --epsilon, for example 1.",
-        ),
-        (
-            not noisy or unit is not None,
-            "--epsilon needs to know what it protects. Add --unit label, record or attribute.",
-        ),
-        (unit is not Unit.PARTY, "--unit must be label, record or attribute."),
-        (
-            request.noise_on == "sums" or unit is Unit.RECORD,
-            "--noise-on records protects records. Use it with --unit record.",
-        ),
-        (
-            unit is not Unit.LABEL or request.support is None,
-            (
-                "--unit label does not protect labels with --support: differences of rados would"
-                " carry no noise (docs/errata.md). Use --unit record, or remove --support."
-            ),
-        ),
-        (
-            unit in {None, Unit.LABEL} or request.delta > 0,
-            "Noise for this unit is Gaussian. It needs a --delta above 0, for example 1e-6.",
-        ),
-        (
-            (unit is Unit.ATTRIBUTE) == bool(request.attributes),
-            (
-                "--unit attribute needs the protected columns (--attribute COLUMN; Python:"
-                " attributes=...), and --attribute needs --unit attribute."
-            ),
-        ),
-        (
-            unit is not Unit.ATTRIBUTE or request.rows.pipeline.map is None,
-            "--unit attribute cannot be used with a feature map, which mixes columns.",
-        ),
-    ]
-
-
-class RadoPass:
-    """Takes in private rows as vectors with their labels; an accumulator of one machine.
-
-    ``add`` is given vectors (coordinates, rows) and labels -1 or +1, and adds them to ``state``;
-    without it the rows are only identified.
-    """
-
-    def __init__(
-        self,
-        request: RadoRequest,
-        add: Callable[[np.ndarray, np.ndarray], None] | None,
-        state: tuple[Any, ...],
-        *,
-        identified: bool,
-    ) -> None:
-        self._rows, self._add, self.state = request.rows, add, state
-        self._labels = LabelFingerprint(request.classes)
-        features = self._rows.roles.features
-        self._cells = CellFingerprint(self._rows.table.schema, features) if identified else None
-        self.count = 0
-
-    def lead(self) -> None:
-        """Say that no rows come before these."""
-        self._labels.lead()
-        if self._cells is not None:
-            self._cells.lead()
-
-    def update(self, batch: LabelledBatch) -> None:
-        """Take in private rows."""
-        self._labels.update(batch.codes)
-        self.count += len(batch)
-        if self._cells is not None:
-            self._cells.update(batch.rows)
-        if self._add is not None:
-            vectors = self._rows.pipeline.finished(self._rows.encoded(batch.rows)).T
-            self._add(vectors, np.where(batch.codes == 1, 1.0, -1.0))
-
-    def merge(self, other: "RadoPass") -> NoReturn:
-        """Refuse: the signs of all rows are drawn in one place."""
-        del other
-        raise ParameterError(
-            "Rados are summed on the owner's machine, because their secret signs are drawn there."
-        )
-
-    def result(self) -> tuple[Any, ...]:
-        """Return the exact sums: private."""
-        return self.state
-
-    @property
-    def fingerprint(self) -> bytes:
-        """What identifies the people, and their cells; leaves under the ledger's key only."""
-        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
-
-    @property
-    def content(self) -> bytes:
-        """What identifies the feature cells in any order."""
-        return b"" if self._cells is None else self._cells.unordered().encode()
-
-
-_EDGES_AT_ONCE = 4096  # records that get their noise in one call
-State = tuple[Any, ...]  # the sums that rows are added to
-
-
-class RadoProcedure(Procedure[RadoPass]):
-    """One mechanism that sums and protects the rados of a request.
-
-    ``step`` is the rounding step that rows are put on, zero for none.
-    """
-
-    kind = "rados"
-    stays = "Rados are summed on the owner's machine: their secret signs are drawn there."
-    mechanism: str
-    step = 0.0
-
-    def __init__(self, request: RadoRequest) -> None:
-        self.request = request
-
-    @cached_property
-    @abstractmethod
-    def promises(self) -> tuple[Guarantee, ...]:
-        """What is promised."""
+        return subsets(self.width, self.count, step)
 
     def begin(self) -> State:
         """Return empty sums over fresh subsets."""
-        return (self.request.subsets(self.step),)
+        return (self.subsets(self.step),)
 
     def add_rows(self, state: State, rows: np.ndarray, labels: np.ndarray) -> None:
         """Add rows (coordinates, rows) with their labels, -1 or +1."""
@@ -515,83 +450,38 @@ class RadoProcedure(Procedure[RadoPass]):
 
     def accumulator(self, *, identified: bool) -> RadoPass:
         """Return empty rados over fresh subsets."""
-        state = self.begin()
-
-        def add(rows: np.ndarray, labels: np.ndarray) -> None:
-            self.add_rows(state, rows, labels)
-
-        return RadoPass(self.request, add, state, identified=identified or self._reused)
+        return RadoPass(self, self.begin(), identified=identified)
 
     def identifier(self) -> RadoPass:
         """Return a pass that identifies the rows, and adds nothing up."""
-        return RadoPass(self.request, None, (), identified=True)
-
-    @property
-    def _reused(self) -> bool:
-        """Whether the pipeline was given and names the rows that it was fitted on."""
-        return bool(self.request.rows.named_rows)
-
-    def report(self, exact: RadoPass) -> None:
-        """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
-        if self._reused:
-            warn_of_same_rows(exact.content.decode(), self.request.rows.named_rows)
-
-    def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
-        """Return what is promised: it was known before a row was read."""
-        del exact
-        return self.promises
+        return RadoPass(self, None, identified=True)
 
     def parameters(self, exact: RadoPass) -> Mapping[str, Any]:
         """Return the public description of the request."""
-        del exact
-        request = self.request
-        usual_count = default_count(request.size)
+        asked = self.asked
         return {
-            "kind": self.kind,
+            **super().parameters(exact),
             "mechanism": self.mechanism,
-            "unit": None if request.unit is None else str(request.unit),
-            "epsilon": request.epsilon,
-            "delta": request.delta,
-            "records": request.size,
-            "count": None if request.count == usual_count else request.count,
-            "signs": request.signs,
-            "support": request.support,
-            "protect": list(request.protect),
-            "truncate": request.truncate,
-            "attributes": list(request.attributes),
-            "classes": list(request.classes),
-            "ranges": {name: list(limits) for name, limits in request.rows.ranges.items()},
-            "pipeline": request.rows.pipeline.digest(),
+            "count": None if self.count == default_count(self.size) else self.count,
+            "signs": self.signs,
+            "support": self.support,
+            "protect": list(asked.protect or ()),
+            "truncate": asked.truncate,
+            "attributes": list(asked.attributes or ()),
         }
-
-    def identity(self, exact: RadoPass, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of labels and cells."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
 
     def draw(self, exact: RadoPass, guarantees: tuple[Guarantee, ...]) -> Release:
-        """Return the release; rows are named by what leaves, not by what stays."""
-        request = self.request
-        rados, noise = self.noisy(exact.state)
+        """Return the release."""
+        rados, noise = self.noisy(exact.result())
         details = {
-            "classes": list(request.classes),
             "mechanism": self.mechanism,
-            "count": request.count,
-            "signs": request.signs,
-            "support": request.support,
-            "protect": list(request.protect),
+            "count": self.count,
+            "signs": self.signs,
+            "support": self.support,
+            "protect": list(self.asked.protect or ()),
             "step": self.step,
         }
-        content = hashlib.sha256(b"rados\0" + canonical(details) + rados.tobytes())
-        rows = RowSet(exact.count, "sha256:" + content.hexdigest())
-        return Release(
-            kind=self.kind,
-            arrays={"rados": np.ascontiguousarray(rados)},
-            details=details,
-            parts=(Part(rows, guarantees),),
-            pipeline=request.rows.pipeline,
-            noise=noise,
-        )
+        return self.released({"rados": np.ascontiguousarray(rados)}, details, noise, guarantees)
 
 
 class _Plain(RadoProcedure):
@@ -599,9 +489,7 @@ class _Plain(RadoProcedure):
 
     mechanism = "plain"
 
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        return (no_guarantee(),)
+    promises = (_NO_GUARANTEE,)
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         return state[0].result(), Covariance("none")
@@ -614,36 +502,34 @@ class _Feature(RadoProcedure):
     drawn first and then a subset of that K, instead of rejecting whole signatures.
     """
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        self.mechanism = "dp-feat" if request.truncate is None else "dp-feat-truncated"
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        self.mechanism = "dp-feat" if asked.truncate is None else "dp-feat-truncated"
 
     def begin(self) -> State:
-        request = self.request
-        if request.truncate is None:
-            return (FreeSubsets(request.coordinates, request.count, 0.0),)
-        low = truncation(request.size, request.truncate)
-        sizes = binomials(request.size, request.count, low)
-        return (ChosenSubsets(request.coordinates, sizes, 0.0, request.size),)
+        if self.asked.truncate is None:
+            return (FreeSubsets(self.width, self.count, 0.0),)
+        low = truncation(self.size, self.asked.truncate)
+        sizes = binomials(self.size, self.count, low)
+        return (ChosenSubsets(self.width, sizes, 0.0, self.size),)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:
-        request = self.request
         return feature_guarantees(
-            request.protect,
-            request.size,
-            request.count,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            truncate=request.truncate,
-            origin=request.rows.origin,
+            self.asked.protect or (),
+            self.size,
+            self.count,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            truncate=self.asked.truncate,
+            origin=self.rows.origin,
         )
 
     def add_rows(self, state: State, rows: np.ndarray, labels: np.ndarray) -> None:
         flipped = None
-        if self.request.truncate is not None:
+        if self.asked.truncate is not None and self.asked.protect:
             # K counts edges of +1 that are in and edges of -1 that are out.
-            (position,) = self.request.rows.positions(self.request.protect[0])
+            (position,) = self.rows.positions(self.asked.protect[0])
             flipped = rows[position] * labels < 0
         state[0].update(rows, labels, flipped)
 
@@ -654,17 +540,15 @@ class _Feature(RadoProcedure):
 class _OnLattice(RadoProcedure):
     """Adds noise to integers; rows are put on a lattice that their bound decides."""
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        bound = request.rows.pipeline.norm_bound
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        bound = rows.pipeline.norm_bound
         self.step = lattice_step(bound)
-        if request.size * bound / self.step >= LARGEST_SUM / 4:
+        if size * bound / self.step >= LARGEST_SUM / 4:
             raise ParameterError("There are too many rows for exact sums. Release them in parts.")
 
     def _promise(self, noise: Noise, unit: Unit, of: tuple[str, ...] = ()) -> Guarantee:
-        return noise_guarantee(
-            unit, noise.event, self.request.delta, origin=self.request.rows.origin, of=of
-        )
+        return noise_guarantee(unit, noise.event, self.delta, origin=self.rows.origin, of=of)
 
 
 class _Shared(_OnLattice):
@@ -676,18 +560,17 @@ class _Shared(_OnLattice):
 
     mechanism = "shared"
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        self._noise = label_noise(
-            label_sensitivity(request.rows.pipeline, self.step), *request.epsilon_delta
-        )
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        reach = label_sensitivity(rows.pipeline, self.step)
+        self._noise = label_noise(reach, *self.epsilon_delta)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:
         return (self._promise(self._noise, Unit.LABEL),)
 
     def begin(self) -> State:
-        return (*super().begin(), WeightedSums(self.request.coordinates, 1, self.step))
+        return (*super().begin(), WeightedSums(self.width, 1, self.step))
 
     def add_rows(self, state: State, rows: np.ndarray, labels: np.ndarray) -> None:
         subsets, negative = state
@@ -706,11 +589,11 @@ class _Matrix(_OnLattice):
 
     mechanism = "matrix"
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        most = most_memberships(request.count, request.signs)
-        reach = record_sensitivity(request.rows.pipeline, self.step, most, request.count)
-        self._noise = GaussianNoise.calibrated(reach, *request.epsilon_delta)
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        most = most_memberships(self.count, self.signs)
+        reach = record_sensitivity(rows.pipeline, self.step, most, self.count)
+        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:
@@ -726,17 +609,17 @@ class _Attributes(_OnLattice):
 
     mechanism = "matrix"
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        self._noises = {name: self._noise_of(name) for name in request.attributes}
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        self._noises = {name: self._noise_of(name) for name in asked.attributes or ()}
 
     def _noise_of(self, name: str) -> GaussianNoise:
-        request, coordinates = self.request, len(self.request.rows.positions(name))
-        most = most_memberships(request.count, request.signs)
+        coordinates = len(self.rows.positions(name))
+        most = most_memberships(self.count, self.signs)
         reach = attribute_sensitivity(
-            request.rows.reach(name), self.step, most, request.count, coordinates
+            self.rows.reach(name), self.step, most, self.count, coordinates
         )
-        return GaussianNoise.calibrated(reach, *request.epsilon_delta)
+        return GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:
@@ -745,9 +628,9 @@ class _Attributes(_OnLattice):
         )
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
-        rados, variances = state[0].result(), np.zeros(self.request.coordinates)
+        rados, variances = state[0].result(), np.zeros(self.width)
         for name, noise in self._noises.items():
-            where = list(self.request.rows.positions(name))
+            where = list(self.rows.positions(name))
             rados[:, where] = noise.add(np.ascontiguousarray(rados[:, where]))
             variances[where] = noise.variance
         return rados * self.step, Covariance("diagonal", self.step**2, variances)
@@ -763,17 +646,17 @@ class _Edges(_OnLattice):
     mechanism = "edges"
     draws_while_reading = True
 
-    def __init__(self, request: RadoRequest) -> None:
-        super().__init__(request)
-        reach = record_sensitivity(request.rows.pipeline, self.step, 1, 1)
-        self._noise = GaussianNoise.calibrated(reach, *request.epsilon_delta)
+    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
+        super().__init__(asked, rows, size)
+        reach = record_sensitivity(rows.pipeline, self.step, 1, 1)
+        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:
         return (self._promise(self._noise, Unit.RECORD),)
 
     def begin(self) -> State:
-        return (self.request.subsets(0.0),)  # sums of noisy numbers, which are as good as public
+        return (self.subsets(0.0),)  # sums of noisy numbers, which are as good as public
 
     def add_rows(self, state: State, rows: np.ndarray, labels: np.ndarray) -> None:
         for start in range(0, rows.shape[1], _EDGES_AT_ONCE):
@@ -785,7 +668,7 @@ class _Edges(_OnLattice):
             state[0].update(noisy * self.step, np.ones(edges.shape[1]))
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
-        support = self.request.size / 2 if self.request.support is None else self.request.support
+        support = self.size / 2 if self.support is None else self.support
         variance = support * self._noise.variance * self.step**2  # expected, of uniform signs
         return state[0].result(), Covariance("identity", variance)
 
@@ -801,22 +684,90 @@ def label_noise(reach: Sensitivity, epsilon: float, delta: float) -> Noise:
     return min(noises, key=lambda noise: noise.variance)
 
 
-def procedure_for(request: RadoRequest) -> RadoProcedure:
-    """Return the procedure of a request; raise where its parts cannot be combined."""
-    check_request(request)
-    if request.protect:
-        return _Feature(request)
-    if request.epsilon is None:
-        return _Plain(request)
-    if request.noise_on == "records":
-        return _Edges(request)
-    procedures: dict[Unit, Callable[[RadoRequest], RadoProcedure]] = {
-        Unit.LABEL: _Shared,
-        Unit.RECORD: _Matrix,
-        Unit.ATTRIBUTE: _Attributes,
-    }
-    assert request.unit is not None  # noqa: S101  # for the type checker: checked above
-    return procedures[request.unit](request)
+def _check_asked(asked: "Rados", rows: PrivateRows, size: int) -> None:
+    """Raise where fields cannot be combined, with what to change."""
+    count = asked.count_for(size)
+    iid = asked.signs_for(count) == "iid"
+    support = None if asked.support is None else _whole("support", asked.support)
+    uniform = support is None and not asked.protect
+    rules = [
+        (
+            iid or count >= 2,
+            "A single rado needs --signs iid: structured signs are balanced over several.",
+        ),
+        (
+            iid or uniform,
+            "--signs hadamard cannot be used with --support or --protect. Use --signs iid.",
+        ),
+        (
+            support is None or 1 <= support < size,
+            f"--support must lie between 1 and {size - 1}: some rows in, some out.",
+        ),
+        (
+            not asked.protect or (asked.unit is None and asked.noise_on == "sums"),
+            "--protect cannot be used with --unit or --noise-on: it adds no noise. Remove one.",
+        ),
+        (
+            not asked.protect or asked.support is None,
+            "--protect cannot be used with --support. Remove one.",
+        ),
+        (
+            not asked.protect or asked.delta > 0,
+            "--protect needs a --delta above 0, for example 1e-6.",
+        ),
+        (
+            asked.truncate is None or len(asked.protect or ()) == 1,
+            "--truncate works with exactly one protected column (--protect).",
+        ),
+    ]
+    broken = [message for holds, message in [*rules, *_noise_rules(asked, rows)] if not holds]
+    if broken:
+        raise ParameterError(broken[0])
+
+
+def _noise_rules(asked: "Rados", rows: PrivateRows) -> list[tuple[bool, str]]:
+    """Return the rules for noise: what must hold, and what to change where it does not."""
+    if asked.protect:
+        return []
+    unit = None if asked.unit is None else Unit(asked.unit)
+    noisy = asked.epsilon is not None
+    return [
+        (
+            noisy or (unit is None and asked.noise_on == "sums"),
+            "--unit and --noise-on need an --epsilon, for example 1.",
+        ),
+        (
+            not noisy or unit is not None,
+            "--epsilon needs to know what it protects. Add --unit label, record or attribute.",
+        ),
+        (unit is not Unit.PARTY, "--unit must be label, record or attribute."),
+        (
+            asked.noise_on == "sums" or unit is Unit.RECORD,
+            "--noise-on records protects records. Use it with --unit record.",
+        ),
+        (
+            unit is not Unit.LABEL or asked.support is None,
+            (
+                "--unit label does not protect labels with --support: differences of rados would"
+                " carry no noise (docs/errata.md). Use --unit record, or remove --support."
+            ),
+        ),
+        (
+            unit in {None, Unit.LABEL} or asked.delta > 0,
+            "Noise for this unit is Gaussian. It needs a --delta above 0, for example 1e-6.",
+        ),
+        (
+            (unit is Unit.ATTRIBUTE) == bool(asked.attributes),
+            (
+                "--unit attribute needs the protected columns (--attribute COLUMN; Python:"
+                " attributes=...), and --attribute needs --unit attribute."
+            ),
+        ),
+        (
+            unit is not Unit.ATTRIBUTE or rows.pipeline.map is None,
+            "--unit attribute cannot be used with a feature map, which mixes columns.",
+        ),
+    ]
 
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
@@ -986,21 +937,7 @@ _MOST_RADOS = 2**20  # beyond, a block of structured signs would not add exactly
 
 
 @dataclass(frozen=True)
-class _PrivateTable(Public):
-    """A private table with its pipeline, and its number of rows, which is public."""
-
-    rows: PrivateRows
-    size: int
-    classes: Classes
-    source: Source
-
-    def parts(self) -> Sequence[LabelledPart]:
-        """Return the private rows with their labels, in parts."""
-        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
-
-
-@dataclass(frozen=True)
-class Rados(PrivateScaling, Mechanism[_PrivateTable]):
+class Rados(PrivateScaling, Mechanism[PrivateTable]):
     """Publish subset sums (rados): sums of private records over secret random subsets.
 
     Protects what ``unit`` names: each label, each record or the values of some columns. Without
@@ -1133,16 +1070,30 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
             raise ParameterError("Rados are for two classes. Merge or drop the others.")
         return classes
 
-    def public(self, source: Source) -> _PrivateTable:
+    def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        rows = self._private_rows(source)
-        rows.tell_overlap()
-        size = _row_count(rows) if source.y is None else len(source.y)
-        return _PrivateTable(rows, size, self.declared_classes(), source)
+        return PrivateTable.of(self._private_rows(source), self.declared_classes(), source)
 
-    def choose(self, public: _PrivateTable) -> RadoProcedure:
+    def choose(self, public: PrivateTable) -> RadoProcedure:
         """Return the procedure with its noise, calibrated by what was declared."""
-        return procedure_for(self.request(public.rows, public.size))
+        return self.procedure(public.rows, public.size)
+
+    def procedure(self, rows: PrivateRows, size: int) -> RadoProcedure:
+        """Return the procedure for ``size`` such rows; raise where fields cannot be combined."""
+        _check_asked(self, rows, size)
+        made: type[RadoProcedure] = _Plain
+        if self.protect:
+            made = _Feature
+        elif self.epsilon is not None and self.noise_on == "records":
+            made = _Edges
+        elif self.epsilon is not None:
+            by_unit: dict[Unit, type[RadoProcedure]] = {
+                Unit.LABEL: _Shared,
+                Unit.RECORD: _Matrix,
+                Unit.ATTRIBUTE: _Attributes,
+            }
+            made = by_unit[Unit(self.unit or "")]
+        return made(self, rows, size)
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
         """Return whether rados stay useful after noise, from the number of rows and public tables.
@@ -1160,9 +1111,8 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         if len(epsilons) > 1 or self.epsilon is None:
             raise ParameterError("A plan of rados is for one epsilon. Use --epsilon once.")
         rows = self.read_private(source, promised=True, protect=(), boxed=False)
-        size = _row_count(rows)
-        count = default_count(size) if self.count is None else self.count
-        return _plan_rados(rows, size, count, self.epsilon, self.delta or 1e-6)
+        size = rows.count()
+        return _plan_rados(rows, size, self.count_for(size), self.epsilon, self.delta or 1e-6)
 
     def private_rows(
         self,
@@ -1181,28 +1131,19 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
             boxed=bool(self.attributes),
         )
 
-    def request(self, rows: PrivateRows, size: int) -> RadoRequest:
-        """Return the request, about ``size`` rows."""
+    def count_for(self, size: int) -> int:
+        """Return the number of rados of ``size`` rows."""
         count = default_count(size) if self.count is None else _whole("count", self.count)
         if not 1 <= count <= _MOST_RADOS:
             raise ParameterError(f"--count must lie between 1 and {_MOST_RADOS}; got {count}.")
+        return count
+
+    def signs_for(self, count: int) -> str:
+        """Return how the signs of ``count`` rados are drawn: hadamard or iid."""
+        if self.signs != "auto":
+            return str(self.signs)
         free = self.support is None and not self.protect and count > 1
-        signs = ("hadamard" if free else "iid") if self.signs == "auto" else self.signs
-        return RadoRequest(
-            rows=rows,
-            size=size,
-            count=count,
-            signs=str(signs),
-            classes=self.declared_classes(),
-            support=None if self.support is None else _whole("support", self.support),
-            protect=tuple(self.protect or ()),
-            truncate=self.truncate,
-            attributes=tuple(self.attributes or ()),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unit=None if self.unit is None else Unit(self.unit),
-            noise_on=self.noise_on,
-        )
+        return "hadamard" if free else "iid"
 
 
 def plan_rados(
@@ -1250,11 +1191,6 @@ def plan_rados(
     """
     mechanism = Rados(epsilon=epsilon, delta=delta, **settings)
     return mechanism.plan(Source(X, label=label, features=features))
-
-
-def _row_count(rows: PrivateRows) -> int:
-    """Return how many rows there are: a number that every guarantee takes as public."""
-    return row_count(rows.table, rows.roles.label or rows.roles.features[0])
 
 
 def _whole(name: str, value: Any) -> int:

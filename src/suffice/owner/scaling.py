@@ -1,16 +1,19 @@
-"""Warns the owner that rows which were declared public are also private.
+"""Scale private records without showing anything about them, and release sums of them.
 
-Whether they are depends on private rows. So only the owner's own process counts them and prints a
-warning. Nothing else depends on it: no error, no exit code, no file and no answer.
+Whether rows that were declared public are also private depends on private rows. So only the owner's
+own process counts them and prints a warning. Nothing else depends on it: no error, no exit code, no
+file and no answer.
 """
 
+import hashlib
 import math
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,32 +22,40 @@ from suffice.engines.clusters import Computing
 from suffice.engines.summary import fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column
-from suffice.owner.labelled import CATEGORIES, MISSING, PIPELINE, given_features, public_summary
-from suffice.owner.mechanism import as_scaled
-from suffice.owner.source import Source
-from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
-from suffice.privacy.events import Approximate, Event, Unbounded
-from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
-from suffice.privacy.noise import Sensitivity
+from suffice.owner.labelled import (
+    CATEGORIES,
+    MISSING,
+    PIPELINE,
+    CellFingerprint,
+    LabelFingerprint,
+    given_features,
+    public_summary,
+)
+from suffice.owner.mechanism import PrivateIdentity, Procedure, Public, as_scaled
+from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Assumption, Guarantee, Unit
+from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.strict_json import canonical
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
+from suffice.tables.labels import Classes
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import RowLanes
-from suffice.tables.sources import column_names, open_columns, open_declared, open_table
+from suffice.tables.sources import column_names, open_columns, open_declared, open_table, row_count
 from suffice.tables.table import Table
 from suffice.tables.terms import DECLARED, PRIVATE_ROWS, Missing, Provenance, public_rows
 
 __all__ = [
+    "PUBLIC_FACTS",
     "UNCLIPPED",
     "PrivateRows",
     "PrivateScaling",
+    "PrivateTable",
+    "RecordPass",
+    "RecordProcedure",
     "SharedRowsWarning",
-    "attribute_sensitivity",
-    "feature_guarantees",
-    "label_sensitivity",
-    "most_memberships",
-    "no_guarantee",
+    "declared_assumptions",
     "noise_guarantee",
-    "record_sensitivity",
     "shared_rows",
     "warn_of_same_rows",
     "warn_of_shared_rows",
@@ -160,10 +171,9 @@ class PrivateRows:
         """The hashes of the rows that a given pipeline was fitted on, where it names them."""
         return self.origin.rows if self.source == "given" else ()
 
-    def tell_overlap(self) -> None:
-        """Tell the owner, and nobody else, how many public rows are private ones; reads both."""
-        if self.public is not None:
-            warn_of_shared_rows(self.public, self.table, self.roles.features)
+    def count(self) -> int:
+        """Return how many rows the table has."""
+        return row_count(self.table, self.roles.label or self.roles.features[0])
 
     def encoded(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the columns of a batch before the affine end, numbers held to their ranges."""
@@ -541,68 +551,16 @@ def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
     return replace(uncoded, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)
 
 
-_MORE = 1 + 1e-12  # than a handful of float operations can lose
-
-
-def most_memberships(count: int, signs: str) -> int:
-    """Return in how many of ``count`` rados one example can be: B/2 with structured signs."""
-    return (1 << (count - 1).bit_length()) // 2 if signs == "hadamard" else count
-
-
-def _row_steps(pipeline: Pipeline, step: float) -> float:
-    """Return the largest 2-norm of a row on the lattice, from its declared bound."""
-    width = len(pipeline.outputs)
-    clipped = pipeline.norm_bound * (1 + (width + 8) * 2.0**-52)  # clipping rounds
-    return (clipped / step + math.sqrt(width) / 2) * _MORE  # and so does the lattice
-
-
-def _sensitivity(steps: float, dimension: int) -> Sensitivity:
-    return Sensitivity(math.ceil(steps * math.sqrt(dimension) * _MORE), steps, dimension)
-
-
-def label_sensitivity(pipeline: Pipeline, step: float) -> Sensitivity:
-    """Return how far one label moves the vector that all rados share: by its row."""
-    return _sensitivity(_row_steps(pipeline, step), len(pipeline.outputs))
-
-
-def record_sensitivity(
-    pipeline: Pipeline, step: float, memberships: int, count: int
-) -> Sensitivity:
-    """Return how far one record moves the whole matrix: 2 sqrt(memberships) max ||x||."""
-    steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE
-    return _sensitivity(steps, count * len(pipeline.outputs))
-
-
-def attribute_sensitivity(
-    reach: float, step: float, memberships: int, count: int, coordinates: int
-) -> Sensitivity:
-    """Return how far one value moves the coordinates of its column: ``reach`` in each rado."""
-    # Both values are rounded to the lattice, and a little before it.
-    steps = reach * _MORE / step + math.sqrt(coordinates) * (1 + 2.0**-10)
-    return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)
-
-
-_PUBLIC = ("the number of rows", "the class list", "the columns and how they are scaled")
+PUBLIC_FACTS = ("the number of rows", "the class list", "the columns and how they are scaled")
 _DECLARED = Assumption(
     "classes, ranges, bounds, categories and scales were not chosen by looking at the records",
     "declared by the owner",
 )
-_FROM_PUBLIC = Assumption(
+_FROMPUBLIC_FACTS = Assumption(
     "classes, bounds and categories were not chosen by looking at the records, and the rows that"
     " scales come from are public",
     "declared by the owner",
 )
-_SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")
-
-
-def no_guarantee() -> Guarantee:
-    """Return the statement of rados without noise: they protect nothing."""
-    return Guarantee(
-        unit=Unit.RECORD,
-        event=Unbounded(),
-        kind=Protection.NONE,
-        public=("the number of rows", "the class list", "the columns"),
-    )
 
 
 def noise_guarantee(
@@ -613,7 +571,10 @@ def noise_guarantee(
     origin: Provenance,
     of: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the statement of rados with noise, about one ``unit``; ``origin``: of the scales."""
+    """Return the statement of noise on sums of records, about one ``unit`` of them.
+
+    ``origin``: where the scales came from.
+    """
     open_to_all = {
         Unit.LABEL: ("the feature columns: nothing is promised about them",),
         Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
@@ -622,58 +583,179 @@ def noise_guarantee(
         unit=unit,
         event=event,
         delta=0.0 if event.pure else delta,
-        public=(*_PUBLIC, *open_to_all.get(unit, ())),
-        assumptions=_unseen(origin),
+        public=(*PUBLIC_FACTS, *open_to_all.get(unit, ())),
+        assumptions=declared_assumptions(origin),
         columns=tuple(of),
     )
     return as_scaled(guarantee, origin)
 
 
-def _unseen(origin: Provenance) -> tuple[Assumption, ...]:
+def declared_assumptions(origin: Provenance) -> tuple[Assumption, ...]:
     """Return what is taken for granted of parameters that are declared, or from public rows."""
-    return (_FROM_PUBLIC,) if origin.rows else (_DECLARED,) if origin.is_public else ()
+    return (_FROMPUBLIC_FACTS,) if origin.rows else (_DECLARED,) if origin.is_public else ()
 
 
-def feature_guarantees(
-    columns: Sequence[str],
-    rows: int,
-    count: int,
-    *,
-    epsilon: float | None,
-    delta: float,
-    truncate: float | None,
-    origin: Provenance,
-) -> tuple[Guarantee, ...]:
-    """Return the statements of DP-Feat, one per column: marginal, over all rados together.
+@dataclass(frozen=True)
+class PrivateTable(Public):
+    """What may be seen of private records before they are read.
 
-    The epsilon is what ``count`` independent rados cost at ``delta``, exactly composed; with
-    ``truncate`` the edges count as infinite loss. More than ``epsilon`` is refused.
+    Parameters
+    ----------
+    rows : PrivateRows
+        The table and its pipeline.
+    size : int
+        The number of records, which every guarantee takes as public.
+    classes : tuple
+        The declared classes.
+    source : Source
+        What the owner handed in.
     """
-    low = 0 if truncate is None else truncation(rows, truncate)
-    edge = edge_mass(rows, low)
-    edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
-    if edges >= delta:
-        raise ParameterError(
-            f"The most extreme sums would show one value with probability {edges:.2g}, more"
-            f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
-            if truncate is not None
-            else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"
-            " values. Use more rows or a larger --delta."
+
+    rows: PrivateRows
+    size: int
+    classes: Classes
+    source: Source
+
+    @classmethod
+    def of(cls, rows: PrivateRows, classes: Classes, source: Source) -> "PrivateTable":
+        """Return the table with its number of rows; tells the owner of rows that are public too."""
+        if rows.public is not None:
+            warn_of_shared_rows(rows.public, rows.table, rows.roles.features)
+        size = rows.count() if source.y is None else len(source.y)
+        return cls(rows, size, classes, source)
+
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the private records with their labels, in parts."""
+        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
+
+
+class RecordPass(ABC):
+    """Takes in private records: counts and identifies them. What is summed is a subclass's.
+
+    Labels and cells are hashed where data are to be ``identified``: for a ledger, or because the
+    given pipeline names the rows that it was fitted on.
+    """
+
+    def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
+        identified = identified or bool(rows.named_rows)
+        self._rows = rows
+        self._labels = LabelFingerprint(classes, identified=identified)
+        features = rows.roles.features
+        self._cells = CellFingerprint(rows.table.schema, features) if identified else None
+        self.count = 0
+
+    def lead(self) -> None:
+        """Say that no records come before these."""
+        self._labels.lead()
+        if self._cells is not None:
+            self._cells.lead()
+
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in private records."""
+        self._labels.update(batch.codes)
+        if self._cells is not None:
+            self._cells.update(batch.rows)
+        self.count += len(batch)
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen: the records that follow."""
+        self._labels.merge(other._labels)
+        if self._cells is not None and other._cells is not None:
+            self._cells.merge(other._cells)
+        self.count += other.count
+
+    @abstractmethod
+    def result(self) -> Any:
+        """Return the exact sums: private."""
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the people, and their cells; leaves under the ledger's key only."""
+        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
+
+    @property
+    def content(self) -> str:
+        """What identifies the feature cells in any order."""
+        return "" if self._cells is None else self._cells.unordered()
+
+
+R = TypeVar("R", bound=RecordPass)
+
+
+class RecordProcedure(Procedure[R]):
+    """A release of sums of private records: what it promises is known before one is read.
+
+    A subclass sets the fields, and ``promises``.
+    """
+
+    rows: PrivateRows
+    size: int
+    classes: Classes
+    unit: Unit | None
+    epsilon: float | None
+    delta: float
+
+    @property
+    @abstractmethod
+    def promises(self) -> tuple[Guarantee, ...]:
+        """What is promised."""
+
+    def check(self, exact: R) -> None:
+        """Raise if there are no records, or others than were counted: nothing is charged."""
+        super().check(exact)
+        if exact.count != self.size:
+            raise TableError(
+                "The table changed while it was read. Nothing was charged. Release from a copy that"
+                " nobody writes to."
+            )
+
+    def report(self, exact: R) -> OwnerReport | None:
+        """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
+        warn_of_same_rows(exact.content, self.rows.named_rows)
+        return None
+
+    def guarantees(self, exact: R) -> tuple[Guarantee, ...]:
+        """Return what is promised."""
+        del exact
+        return self.promises
+
+    def parameters(self, exact: R) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        del exact
+        return {
+            "kind": self.kind,
+            "unit": None if self.unit is None else str(self.unit),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "records": self.size,
+            "classes": list(self.classes),
+            "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
+            "pipeline": self.rows.pipeline.digest(),
+        }
+
+    def identity(self, exact: R, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
+        """Return the fingerprint of labels and cells."""
+        del guarantees
+        return PrivateIdentity(exact.fingerprint)
+
+    def released(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        details: Mapping[str, Any],
+        noise: Covariance,
+        guarantees: tuple[Guarantee, ...],
+    ) -> Release:
+        """Return the release; rows are named by what leaves, not by what stays."""
+        details = {"classes": list(self.classes), **details}
+        content = hashlib.sha256(f"{self.kind}\0".encode() + canonical(details))
+        for name in sorted(arrays):
+            content.update(arrays[name].tobytes())
+        rows = RowSet(self.size, "sha256:" + content.hexdigest())
+        return Release(
+            kind=self.kind,
+            arrays=dict(arrays),
+            details=details,
+            parts=(Part(rows, guarantees),),
+            pipeline=self.rows.pipeline,
+            noise=noise,
         )
-    cost = shift_epsilon(rows, count, delta, low)
-    if epsilon is not None and not cost <= epsilon:
-        fits = most_draws(rows, epsilon, delta, low)
-        raise ParameterError(
-            f"{count} rados of {rows} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
-            f" {epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger --epsilon."
-        )
-    of_first = Guarantee(
-        unit=Unit.ATTRIBUTE,
-        event=Approximate(cost, delta),
-        delta=delta,
-        scope=Scope.MARGINAL,
-        public=_PUBLIC,
-        assumptions=(*_unseen(origin), _SECRET),
-        columns=tuple(columns[:1]),
-    )
-    return tuple(as_scaled(replace(of_first, columns=(column,)), origin) for column in columns)

@@ -28,10 +28,10 @@ from suffice.owner.rados import (
     RadoProcedure,
     Rados,
     binomials,
+    most_memberships,
     plan_rados,
-    procedure_for,
 )
-from suffice.owner.scaling import SharedRowsWarning, most_memberships
+from suffice.owner.scaling import SharedRowsWarning
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.events import Gaussian
@@ -59,7 +59,7 @@ def sums_of(X, y, seed, **options) -> Summed:
     """Return the procedure of a release and its rows summed, under the signs of this seed."""
     mechanism = Rados(**{**ASKED, **options})
     rows = mechanism.private_rows(np.asarray(X, dtype=float))
-    procedure = procedure_for(mechanism.request(rows, len(X)))
+    procedure = mechanism.procedure(rows, len(X))
     summed = Summed(procedure, procedure.begin())
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
     with seeded(seed):
@@ -375,7 +375,7 @@ def test_a_record_may_be_replaced_but_not_its_box():
     """Rows are never clipped where an attribute is protected: one value would move the others."""
     X, y = data(6)
     options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "count": 4}
-    pipeline = sums_of(X, y, 3, **options).procedure.request.rows.pipeline
+    pipeline = sums_of(X, y, 3, **options).procedure.rows.pipeline
     corners = np.array(list(product((-9, 9), repeat=3)), dtype=float)
     batch = pa.record_batch(list(np.clip(corners, -1, 1).T), NAMES)
     np.testing.assert_array_equal(np.abs(pipeline.transform(batch)[:, :3]), 1.0)
