@@ -398,7 +398,7 @@ def _plan_moments(
     if rows.public is not None:
         sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
         square = max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
-    table = []
+    table: list[dict[str, Any]] = []
     for epsilon in epsilons:
         noise = calibrated_moments(width, classes, size, epsilon, delta)
         deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
