@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.engines.clusters import read_run
-from suffice.engines.engine import Task
+from suffice.engines.engine import Task, read_run
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import Candidates, MeanOperator, operator_procedure

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.learner.fit import fit
 from suffice.owner.advice import Candidate, Question, answer, candidates
 from suffice.owner.labelled import public_summary

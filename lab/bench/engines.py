@@ -84,7 +84,7 @@ def on_threads(folder: Path) -> list[dict]:
 
 def on_cluster(name: str, folder: Path) -> float:
     """Return the seconds of a release on two warm workers, by those on two threads."""
-    from suffice.engines.clusters import open_engine
+    from suffice.engines.engine import open_engine
 
     engine = open_engine(name, workers=2)
     try:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.engines.clusters import read_run
+from suffice.engines.engine import read_run
 from suffice.engines.summary import PublicSummary
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.proportions import BagSource, LabelProportions

@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "least-close-statement",
-        "owner/ledger/entries.py",
+        "owner/ledger/rules.py",
         "closest = min((size for size, _ in covering), default=0)",
         "closest = max((size for size, _ in covering), default=0)",
         (
@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-statement-of-several",
-        "owner/ledger/entries.py",
+        "owner/ledger/rules.py",
         "return [event for size, event in covering if size == closest]",
         "return [event for size, event in covering if size == closest][:1]",
         ("owner/ledger/test_ledger.py::test_several_statements_about_one_unit_are_all_charged",),
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "data-dependent-charged",
-        "owner/ledger/entries.py",
+        "owner/ledger/rules.py",
         "if not (guarantee.protected and joint):",
         "if not joint:",
         ("owner/ledger/test_ledger.py::test_what_has_no_global_guarantee_cannot_be_charged",),
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-column-for-all",
-        "owner/ledger/entries.py",
+        "owner/ledger/rules.py",
         "if guarantee.unit is Unit.ATTRIBUTE and guarantee.columns:",
         "if guarantee.unit is Unit.ATTRIBUTE and not guarantee.columns:",
         (
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "second-data-set-not-charged",
-        "owner/ledger/entries.py",
+        "owner/ledger/rules.py",
         "lines += [{**line, OTHER: c.dataset} for c in also for line in _lines(c.guarantees)]",
         "lines += [{**line, OTHER: c.dataset} for c in also[1:] for line in _lines(c.guarantees)]",
         (

@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         "moments-by-the-fast-way-only",
-        "kernels/moments.py",
+        "kernels/sums.py",
         "    if lost:\n        return False\n",
         "",
         ("kernels/test_moments_twins.py::test_numbers_far_apart_in_size_are_added_exactly",),
@@ -48,7 +48,7 @@ MUTANTS = (
     ),
     Mutant(
         "reach-without-the-intercept",
-        "kernels/mapping.py",
+        "kernels/maps.py",
         "twos[:size] = constant * constant",
         "twos[:size] = 0.0",
         ("engines/test_sums.py::test_the_reach_is_the_largest_norm_of_a_row_on_the_lattice",),
@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "reach-with-signs",
-        "kernels/mapping.py",
+        "kernels/maps.py",
         "ones[i] += abs(codes[i])",
         "ones[i] += codes[i]",
         ("engines/test_sums.py::test_the_reach_is_the_largest_norm_of_a_row_on_the_lattice",),
@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-without-a-lattice",
-        "kernels/mapping.py",
+        "kernels/maps.py",
         "codes[i] = np.rint(codes[i] * inverse_step)",
         "codes[i] = codes[i] * inverse_step",
         ("engines/test_sums.py::test_mapped_sums_are_the_weighted_sums_of_the_transformed_rows",),
@@ -72,7 +72,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-not-clipped",
-        "kernels/mapping.py",
+        "kernels/maps.py",
         "factors[i] = bound / norm if norm > bound else 1.0",
         "factors[i] = 1.0",
         ("tables/test_pipeline.py::test_no_row_is_longer_than_the_norm_bound",),
@@ -104,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-tells-zeros-apart",
-        "kernels/digests.py",
+        "kernels/cells.py",
         "bits = np.float64(column[i] + 0.0).view(np.uint64)",
         "bits = np.float64(column[i]).view(np.uint64)",
         ("tables/test_rowhash.py::test_minus_zero_is_zero",),
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-in-order",
-        "kernels/digests.py",
+        "kernels/cells.py",
         "sums[1] += _mix(second ^ lanes[0, i])",
         "sums[1] = _mix(sums[1] ^ second ^ lanes[0, i])",
         ("tables/test_rowhash.py::test_neither_the_order_of_rows_nor_their_batches_matter",),

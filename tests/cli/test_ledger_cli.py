@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.entries import Request
+from suffice.owner.ledger.rules import Request
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 

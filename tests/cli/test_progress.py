@@ -12,8 +12,7 @@ import pyarrow as pa
 from suffice.cli import output
 from suffice.cli.output import RowCounter, progress, steps
 from suffice.cli.releases import count_rows_of
-from suffice.engines.clusters import Computing
-from suffice.engines.engine import begin_pass
+from suffice.engines.engine import Computing, begin_pass
 from suffice.owner.mean_operator import MeanOperator
 
 

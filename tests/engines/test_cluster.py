@@ -13,8 +13,7 @@ import pytest
 import engine_cases
 from engine_cases import Here, folded, merged_at_random, patients, write_pieces
 from suffice import errors
-from suffice.engines.clusters import Cluster, Dask, Outcome, open_engine, read_run
-from suffice.engines.engine import Threads
+from suffice.engines.engine import Cluster, Dask, Outcome, Threads, open_engine, read_run
 from suffice.errors import EngineError, ParameterError, TableError
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.rados import Rados
@@ -234,7 +233,7 @@ def test_engines_are_asked_for_by_name():
 
 @pytest.mark.parametrize("name", ["dask", "spark"])
 def test_an_engine_that_is_not_installed_says_how_to_install_it(name, monkeypatch):
-    monkeypatch.setattr("suffice.engines.clusters.find_spec", lambda _: None)
+    monkeypatch.setattr("suffice.engines.engine.find_spec", lambda _: None)
     with pytest.raises(ParameterError, match=rf"pip install 'suffice\[{name}\]'"):
         open_engine(name)
 

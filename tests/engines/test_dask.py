@@ -25,8 +25,7 @@ from engine_cases import (
     splits,
     write_pieces,
 )
-from suffice.engines.clusters import Dask
-from suffice.engines.engine import Threads
+from suffice.engines.engine import Dask, Threads
 from suffice.errors import EngineError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import encode
@@ -234,7 +233,7 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
 def test_the_last_worker_and_the_scheduler_may_go(table, tmp_path, monkeypatch, lost):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("suffice.engines.clusters._PATIENCE", 2)
+    monkeypatch.setattr("suffice.engines.engine._PATIENCE", 2)
     local = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 
     def go(rows: int) -> None:

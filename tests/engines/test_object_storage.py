@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine_cases import debits, folded, new_ledger, patients, write_pieces
-from suffice.engines.clusters import open_engine
-from suffice.engines.engine import Threads
+from suffice.engines.engine import Threads, open_engine
 
 SERVER = Path(sys.prefix) / "s3" / "bin" / "python"  # `make engines` makes it
 pytestmark = [

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.engines import summary as summary_module
-from suffice.engines.clusters import Computing
-from suffice.engines.engine import fold
+from suffice.engines.engine import Computing, fold
 from suffice.engines.summary import PublicSummary, SampleLimit
 from suffice.owner import labelled
 from suffice.tables.sources import open_table

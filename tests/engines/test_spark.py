@@ -25,8 +25,7 @@ from engine_cases import (
     splits,
     write_pieces,
 )
-from suffice.engines.clusters import Spark, open_engine
-from suffice.engines.engine import Threads
+from suffice.engines.engine import Spark, Threads, open_engine
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import encode
@@ -213,7 +212,7 @@ sys.path.insert(0, sys.argv[1])
 warnings.simplefilter("ignore")
 from pathlib import Path
 from test_spark import ROWS, release, running
-from suffice.engines.clusters import Spark
+from suffice.engines.engine import Spark
 
 engine = Spark(scheduler=sys.argv[2])
 done, killed = [], []
@@ -244,7 +243,7 @@ def test_an_executor_killed_in_mid_pass_changes_no_bit_and_no_debit(table, tmp_p
 
 def test_a_master_that_is_not_there_is_a_clear_error():
     script = (
-        "import sys; from suffice.engines.clusters import Spark\n"
+        "import sys; from suffice.engines.engine import Spark\n"
         "from suffice.errors import EngineError\n"
         "try:\n    Spark(scheduler='spark://127.0.0.1:9').connect()\n"
         "except EngineError as error:\n    print(error)"

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suffice.engines.clusters import Computing
-from suffice.engines.engine import fold
+from suffice.engines.engine import Computing, fold
 from suffice.engines.streamed import OwnersTable, StreamedRows
 from suffice.errors import ForeignRowsError, TableError
 from suffice.learner.penalty import _SpreadCurves

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from builders import clinic_table
 from engine_cases import folded, splits
 from suffice.engines import engine as engines
-from suffice.engines.clusters import Computing, open_engine
-from suffice.engines.engine import Threads, in_one_stream, runs_of
+from suffice.engines.engine import Computing, Threads, in_one_stream, open_engine, runs_of
 from suffice.engines.summary import PublicSummary, SampleLimit
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.owner.ledger import Ledger

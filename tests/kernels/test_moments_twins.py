@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.engines.summary import ColumnMoments, _integer
-from suffice.kernels import moments as kernel
+from suffice.kernels import sums as kernel
 
 BLOCK = kernel._BLOCK
 LARGEST = 2.0**510

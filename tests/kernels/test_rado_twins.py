@@ -101,7 +101,7 @@ def test_subset_sums_equal_their_twin(rows, width, step):
 @pytest.mark.parametrize("kind", [HadamardSums, SubsetSums])
 def test_integers_stay_exact_through_flushes_and_merges(kind, monkeypatch):
     """Codes of 2^30 in 3,000 rows, moved to integers every 700: as Python adds them."""
-    monkeypatch.setattr(engine, "_EXACT_ROWS", 700)
+    monkeypatch.setattr(engine, "_EXACT_RADO_ROWS", 700)
     rng = np.random.default_rng(0)
     halves = [kind(2, 4, 1.0), kind(2, 4, 1.0)]
     expected = np.zeros((4, 2), dtype=object)
@@ -124,7 +124,7 @@ def test_integers_stay_exact_through_flushes_and_merges(kind, monkeypatch):
 
 def test_sums_beyond_what_floats_hold_stay_exact(monkeypatch):
     """2^53 + 1 is no float: what was added moves to integers before that."""
-    monkeypatch.setattr(engine, "_EXACT_ROWS", 1)
+    monkeypatch.setattr(engine, "_EXACT_RADO_ROWS", 1)
     sums, bits = engine.SubsetSums(1, 1, 1.0), np.array([[1], [0]], dtype=np.uint8)
     for value in (2.0**53 - 1, 1.0, 1.0):
         sums.update((np.array([[value]]), np.ones(1), bits))
@@ -132,7 +132,7 @@ def test_sums_beyond_what_floats_hold_stay_exact(monkeypatch):
 
 
 def test_a_batch_too_large_to_add_exactly_is_refused(monkeypatch):
-    monkeypatch.setattr(engine, "_EXACT_ROWS", 10)
+    monkeypatch.setattr(engine, "_EXACT_RADO_ROWS", 10)
     with pytest.raises(ParameterError, match="smaller"):
         SubsetSums(1, 2, 1.0).update((np.ones((1, 11)), np.ones(11), np.zeros((2, 2), np.uint8)))
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import digests, local, mapping, maps, moments, response, sums
-from suffice.kernels.mapping import TILE
+from suffice.kernels import cells, maps, models, response, sums
+from suffice.kernels.maps import SUM_TILE
 
-SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
+SIZES = (0, 1, SUM_TILE - 1, SUM_TILE, SUM_TILE + 1, 5 * SUM_TILE + 3)
 FLOATS = (np.float32, np.float64)
 WORD = 2**64 - 1
 HALF = 2**32 - 1
@@ -51,7 +51,7 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "module",
-    [mapping, maps, moments, sums, digests, response, local],
+    [maps, sums, cells, response, models],
     ids=lambda m: m.__name__,
 )
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
@@ -77,43 +77,43 @@ def test_map_columns_equals_its_twin(rows, dtype):
     columns = rng.normal(size=(4, rows)).astype(dtype)
     mean, inverse_scale = rng.normal(size=4), rng.uniform(0.5, 2.0, 4)
     out = np.full((4, rows), np.nan)
-    assert mapping.map_columns(columns, mean, inverse_scale, 1.5, out) == 0
+    assert maps.map_columns(columns, mean, inverse_scale, 1.5, out) == 0
     np.testing.assert_allclose(out, slow_map(columns, mean, inverse_scale, 1.5), rtol=1e-13)
     assert rows < 2 or (np.linalg.norm(out, axis=0) < 1.4).any()  # the bound does not bind them all
 
 
 def test_map_columns_leaves_a_further_row_of_its_output_alone():
     out = np.full((3, 5), 7.0)
-    mapping.map_columns(np.ones((2, 5)), np.zeros(2), np.ones(2), 9.0, out)
+    maps.map_columns(np.ones((2, 5)), np.zeros(2), np.ones(2), 9.0, out)
     np.testing.assert_array_equal(out, [[1.0] * 5, [1.0] * 5, [7.0] * 5])
 
 
 @typed
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_map_columns_counts_each_row_that_is_not_finite_once(dtype, wrong):
-    columns = np.ones((3, 3 * TILE), dtype=dtype)
-    for row in (0, TILE - 1, TILE, 2 * TILE + 5):
+    columns = np.ones((3, 3 * SUM_TILE), dtype=dtype)
+    for row in (0, SUM_TILE - 1, SUM_TILE, 2 * SUM_TILE + 5):
         columns[row % 3, row] = wrong
     columns[:, 17] = wrong
-    out = np.empty((3, 3 * TILE))
-    assert mapping.map_columns(columns, np.zeros(3), np.ones(3), 1.0, out) == 5
+    out = np.empty((3, 3 * SUM_TILE))
+    assert maps.map_columns(columns, np.zeros(3), np.ones(3), 1.0, out) == 5
 
 
 def test_map_columns_counts_a_row_whose_norm_overflows():
     columns = np.array([[1.0, 1e200, 2.0]])
     out = np.empty((1, 3))
-    assert mapping.map_columns(columns, np.zeros(1), np.ones(1), 1.0, out) == 1
+    assert maps.map_columns(columns, np.zeros(1), np.ones(1), 1.0, out) == 1
 
 
 @typed
 def test_map_tile_writes_only_the_rows_it_was_asked_for(dtype):
-    columns = eighths(2, TILE + 40, dtype)
-    tile, factors = np.full((2, TILE), -1.0), np.empty(TILE)
+    columns = eighths(2, SUM_TILE + 40, dtype)
+    tile, factors = np.full((2, SUM_TILE), -1.0), np.empty(SUM_TILE)
     mean, inverse_scale = np.array([1.0, 2.0]), np.array([0.5, 0.25])
-    bad = mapping._map_tile(columns, TILE, TILE + 40, mean, inverse_scale, 1e9, tile, factors)
+    bad = maps._map_tile(columns, SUM_TILE, SUM_TILE + 40, mean, inverse_scale, 1e9, tile, factors)
     assert bad == 0
     np.testing.assert_array_equal(
-        tile[:, :40], slow_map(columns[:, TILE:], mean, inverse_scale, 1e9)
+        tile[:, :40], slow_map(columns[:, SUM_TILE:], mean, inverse_scale, 1e9)
     )
     assert (tile[:, 40:] == -1.0).all()
 
@@ -125,7 +125,7 @@ def run_mapped(columns, weights, *, constant=0.0, inverse_step=2.0, bound=1e9, a
     mean, inverse_scale = affine or (np.zeros(len(columns)), np.ones(len(columns)))
     totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
     reach = np.zeros(2)
-    bad = mapping.mapped_sums(
+    bad = maps.mapped_sums(
         columns, weights, (mean, inverse_scale, bound), constant, inverse_step, totals, reach
     )
     return bad, totals, reach
@@ -149,11 +149,11 @@ def test_mapped_sums_are_the_sums_of_python_integers(rows, dtype, count):
 @typed
 def test_mapped_sums_put_clipped_rows_on_the_lattice_as_map_columns_gives_them(dtype):
     rng = np.random.default_rng(3)
-    columns = rng.normal(size=(4, 3 * TILE + 1)).astype(dtype)
+    columns = rng.normal(size=(4, 3 * SUM_TILE + 1)).astype(dtype)
     weights = whole_weights(2, columns.shape[1])
     affine = (rng.normal(size=4), rng.uniform(0.5, 2.0, 4))
     mapped = np.empty(columns.shape)
-    mapping.map_columns(columns, *affine, 1.0, mapped)
+    maps.map_columns(columns, *affine, 1.0, mapped)
     _, totals, _ = run_mapped(columns, weights, inverse_step=2.0**29, bound=1.0, affine=affine)
     assert totals.tolist() == exact_sums(exact_codes(mapped, 2.0**29), weights)
 
@@ -161,9 +161,9 @@ def test_mapped_sums_put_clipped_rows_on_the_lattice_as_map_columns_gives_them(d
 @typed
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_mapped_sums_count_the_bad_rows_of_the_first_tile_that_has_some(dtype, wrong):
-    columns = np.ones((2, 3 * TILE), dtype=dtype)
-    columns[0, [TILE + 1, 2 * TILE - 1]] = wrong
-    assert run_mapped(columns, np.ones((1, 3 * TILE)))[0] == 2
+    columns = np.ones((2, 3 * SUM_TILE), dtype=dtype)
+    columns[0, [SUM_TILE + 1, 2 * SUM_TILE - 1]] = wrong
+    assert run_mapped(columns, np.ones((1, 3 * SUM_TILE)))[0] == 2
 
 
 @sized
@@ -201,10 +201,10 @@ def test_the_largest_codes_and_weights_still_add_exactly(rows):
 
 
 @settings(max_examples=50)
-@given(seed=st.integers(0, 2**32), cut=st.integers(0, 3 * TILE))
+@given(seed=st.integers(0, 2**32), cut=st.integers(0, 3 * SUM_TILE))
 def test_neither_the_order_nor_a_cut_changes_a_sum(seed, cut):
     rng = np.random.default_rng(seed)
-    rows = 3 * TILE
+    rows = 3 * SUM_TILE
     columns, weights = rng.normal(size=(3, rows)), whole_weights(2, rows, seed)
     order = rng.permutation(rows)
     mixed, with_them = np.ascontiguousarray(columns[:, order]), weights[:, order]
@@ -258,7 +258,7 @@ def test_add_numbers_equals_its_twin(rows, dtype):
     columns = np.random.default_rng(rows).normal(size=(3, rows)).astype(dtype)
     columns[0, ::5], columns[1, ::7], columns[2, ::3] = np.nan, -0.0, np.inf
     lanes = np.zeros((2, rows), dtype=np.uint64)
-    digests.add_numbers(columns, some_keys(3), lanes)
+    cells.add_numbers(columns, some_keys(3), lanes)
     words = [[word_of(x) for x in column.tolist()] for column in columns]
     assert lanes.tolist() == slow_lanes(words, some_keys(3))
 
@@ -267,7 +267,7 @@ def test_add_numbers_equals_its_twin(rows, dtype):
 def test_add_words_equals_its_twin_and_adds_to_what_is_there(rows):
     words = np.random.default_rng(rows).integers(0, 2**64, rows, dtype=np.uint64)
     lanes = np.full((2, rows), 2**64 - 1, dtype=np.uint64)
-    digests.add_words(words, some_keys(1)[0], lanes)
+    cells.add_words(words, some_keys(1)[0], lanes)
     expected = slow_lanes([words.tolist()], some_keys(1))
     assert lanes.tolist() == [[(value - 1) & WORD for value in lane] for lane in expected]
 
@@ -276,7 +276,7 @@ def test_add_words_equals_its_twin_and_adds_to_what_is_there(rows):
 def test_fold_lanes_equals_its_twin(rows):
     lanes = np.random.default_rng(rows).integers(0, 2**64, (2, rows), dtype=np.uint64)
     folded = np.array([1, 2], dtype=np.uint64)
-    digests.fold_lanes(lanes, folded)
+    cells.fold_lanes(lanes, folded)
     expected = [1, 2]
     for first, second in zip(*lanes.tolist(), strict=True):
         mixed = slow_mix(second ^ slow_mix(first))
@@ -291,8 +291,8 @@ def test_the_fold_of_numbers_does_not_depend_on_order_or_float_width(values, ran
     folded = []
     for column in (np.array([values]), np.array([shuffled], dtype=np.float32)):
         lanes, total = np.zeros((2, len(values)), dtype=np.uint64), np.zeros(2, dtype=np.uint64)
-        digests.add_numbers(column, some_keys(1), lanes)
-        digests.fold_lanes(lanes, total)
+        cells.add_numbers(column, some_keys(1), lanes)
+        cells.fold_lanes(lanes, total)
         folded.append(total.tolist())
     assert folded[0] == folded[1]
 
@@ -311,7 +311,7 @@ def mixed_scores(shape: tuple[int, ...]) -> np.ndarray:
 def test_logistic_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows,)), np.random.default_rng(4).random(rows)
     even, slopes = np.logaddexp(scores / 2, -scores / 2), np.tanh(scores / 2) / 2
-    total = mapping.logistic_slopes(scores, weights)
+    total = maps.logistic_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights * slopes, rtol=1e-13, atol=1e-16)
 
@@ -321,6 +321,6 @@ def test_softmax_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows, 4)), np.random.default_rng(4).random(rows)
     even = np.logaddexp.reduce(scores, axis=1)
     shares = np.exp(scores - even[:, None])
-    total = mapping.softmax_slopes(scores, weights)
+    total = maps.softmax_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights[:, None] * shares, rtol=1e-11, atol=1e-16)

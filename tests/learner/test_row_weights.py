@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 import suffice as sf
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit as fit_any
 from suffice.learner.noisy_labels import fit_link

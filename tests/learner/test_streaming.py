@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner import rows as learner_rows

@@ -19,7 +19,7 @@ from suffice.cli.building import (
 )
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.releases import TABLE_HELP, Reading, count_rows_of
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.options import REQUIRED, data_option, names, output_option, preprocessing_option
 from suffice.plain_text import listed, name

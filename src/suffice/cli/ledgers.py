@@ -124,7 +124,7 @@ def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
 
 def _charged(entry: Any) -> str:
     """Return what a charge cost, unit by unit, at the delta that its release states."""
-    from suffice.owner.ledger.entries import stated_epsilon
+    from suffice.owner.ledger.rules import stated_epsilon
 
     own = [f"{epsilon:.4g} per {unit}" for unit, epsilon in entry.epsilons]
     others = [

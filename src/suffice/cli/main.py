@@ -17,7 +17,6 @@ from suffice.cli import (
     protocol,
     releases,
     serving,
-    study,
     survey,
 )
 from suffice.cli.help import group_with
@@ -72,7 +71,7 @@ def main(
     print_notes()
 
 
-for _module in (releases, ledgers, inspecting, auditing, study, parties, survey, serving):
+for _module in (releases, ledgers, inspecting, auditing, parties, survey, serving):
     _module.register(app)
 
 

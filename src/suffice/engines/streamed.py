@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.errors import ForeignRowsError, TableError
 from suffice.models.rows import (
     Curves,

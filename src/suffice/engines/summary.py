@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, TableError
-from suffice.kernels import digests
-from suffice.kernels import moments as kernel
+from suffice.kernels import cells as kernels_cells
+from suffice.kernels import sums as kernel
 from suffice.kernels.maps import row_norms
 from suffice.tables.columns import category_codes, is_categorical, numeric_columns, temporal_unit
 from suffice.tables.maps import MAPS, fit_map, most_outputs, weighted_moments
@@ -289,7 +289,7 @@ class PublicSummary:
         lanes = self._lanes.of(batch, None if self._coded else columns)
         self._digest.update(lanes)
         keys = np.empty(batch.num_rows, dtype=np.uint64)
-        digests.row_keys(lanes, keys)
+        kernels_cells.row_keys(lanes, keys)
         self._sample.update(batch, keys)
 
     def _count_categories(self, batch: pa.RecordBatch) -> None:

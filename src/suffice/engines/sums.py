@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffice.errors import ParameterError
-from suffice.kernels import mapping, sums
+from suffice.kernels import maps, sums
 from suffice.kernels import rados as kernel
 from suffice.kernels.sums import LARGEST_NUMBER, code_columns
 from suffice.tables.pipeline import Pipeline
@@ -112,7 +112,7 @@ class MappedSums(WeightedSums):
         """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
         columns, weights = batch
         totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
-        bad = mapping.mapped_sums(
+        bad = maps.mapped_sums(
             columns,
             weights,
             self._affine,
@@ -140,7 +140,7 @@ class MappedSums(WeightedSums):
         # l1 adds integers below 2^53: exact. l2 adds squares: at most width roundings of 2^-53.
         slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
         l2 = math.sqrt(self._reach[1]) * slack
-        if l2 > mapping.LARGEST_CODE:
+        if l2 > maps.LARGEST_CODE:
             raise ParameterError(
                 "A row lies outside the rounding grid. The pipeline's bound is smaller than this"
                 " row: fit a new pipeline."

@@ -1,9 +1,184 @@
-"""Exact weighted sums of rows as they are, on a lattice: floats go in, integers come out."""
+"""Exact sums: of numbers and their squares, and of weighted rows on a lattice.
+
+No order, split or batch changes a bit. For numbers and their squares a block of `_BLOCK` numbers is
+cut into integers: with 2^E above all of them in size,
+
+    x = 2^(E - 26) (k1 + 2^-27 k2 + 2^-54 k3),   |k| <= 2^26,
+
+which is exact unless a number is below 2^(E - 28). Sums of k and of products are integers, and
+they join one long fixed-point number per column, in words of 32 bits. A block that cannot be cut
+so is added exponent by exponent (R. Neal 2015, "Fast exact summation using small and large
+superaccumulators"): slower, and to the same bits.
+"""
 
 import numba
 import numpy as np
 
-__all__ = ["LARGEST_NUMBER", "code_columns", "sums_of_column", "sums_of_rows"]
+__all__ = [
+    "LARGEST_NUMBER",
+    "SQUARE_WORDS",
+    "SUM_WORDS",
+    "add_moments",
+    "code_columns",
+    "sums_of_column",
+    "sums_of_rows",
+]
+
+
+_BLOCK = 512  # products of halves are below 2^54: so many of them stay below 2^63
+_EXPONENTS = 2048
+_LARGEST_EXPONENT = 1023 + 510  # beyond, a square may leave the floats
+_LEAST_EXPONENT = 128  # below, a block cannot be scaled to integers
+_FRACTION = np.int64((1 << 52) - 1)
+_SIZE = np.int64((1 << 63) - 1)
+_INFINITY = np.int64(0x7FF << 52)
+_WORD = np.int64(0xFFFFFFFF)
+_HALF = np.int64((1 << 27) - 1)
+_MAGIC = 1.5 * 2.0**52  # x + _MAGIC has rint(x) in its last bits
+_MAGIC_BITS = np.float64(_MAGIC).view(np.int64)
+# Bit 0 of a sum is worth 2^-1074 (the smallest float), bit 0 of a sum of squares 2^-2148. Numbers
+# stay below 2^511, squares below 2^1022; 64 bits more hold the sum of any number of rows.
+SUM_WORDS = (1074 + 512 + 64) // 32 + 3
+SQUARE_WORDS = (2148 + 1024 + 64) // 32 + 3
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def add_moments(columns, counts, sums, squares, wrong):
+    """Add count, sum and sum of squares of each column (width, rows); a NaN is missing.
+
+    ``sums`` (width, SUM_WORDS) and ``squares`` (width, SQUARE_WORDS) hold 32 bits a word, the last
+    one signed. ``wrong`` (width,) counts values that are infinite or too large to be squared.
+    """
+    width, rows = columns.shape
+    bins = np.zeros((_EXPONENTS, 4), dtype=np.int64)
+    values = np.empty(_BLOCK)
+    for j in range(width):
+        for start in range(0, rows, _BLOCK):
+            size = min(_BLOCK, rows - start)
+            largest, missing = _copy_block(columns[j, start : start + size], values)
+            counts[j] += size - missing
+            exponent = largest >> 52
+            cut = _LEAST_EXPONENT <= exponent <= _LARGEST_EXPONENT
+            if not cut or not _add_cut(values[:size], exponent, sums[j], squares[j]):
+                wrong[j] += _add_by_exponent(values[:size], bins, sums[j], squares[j])
+        _carry(sums[j])
+        _carry(squares[j])
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _copy_block(column, values):
+    """Copy numbers, missing ones as zero; return the bits of the largest, and how many miss."""
+    largest, missing = np.int64(0), np.int64(0)
+    for i in range(column.size):
+        value = np.float64(column[i])
+        size = value.view(np.int64) & _SIZE
+        present = size <= _INFINITY
+        values[i] = value if present else 0.0
+        largest = max(largest, size if present else np.int64(0))
+        missing += np.int64(0) if present else np.int64(1)
+    return largest, missing
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_cut(values, exponent, total, square):
+    """Add numbers below 2^(exponent - 1022) in size, cut into integers; say whether it is exact."""
+    scale = np.int64((1023 + 26 - (exponent - 1022)) << 52).view(np.float64)  # 2^(26 - E)
+    sum1, sum2, sum3 = np.int64(0), np.int64(0), np.int64(0)
+    sum11, sum12, sum13 = np.int64(0), np.int64(0), np.int64(0)
+    sum22, sum23, sum33 = np.int64(0), np.int64(0), np.int64(0)
+    lost = np.int64(0)
+    for i in range(values.size):
+        first = values[i] * scale
+        shifted = np.float64(first + _MAGIC)
+        k1 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        second = (first - (shifted - _MAGIC)) * 2.0**27
+        shifted = np.float64(second + _MAGIC)
+        k2 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        third = (second - (shifted - _MAGIC)) * 2.0**27
+        shifted = np.float64(third + _MAGIC)
+        k3 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        lost |= np.float64(third - (shifted - _MAGIC)).view(np.int64) & _SIZE
+        # A product below the smallest float is zero, and leaves no rest to see.
+        lost |= np.int64((first == 0.0) != (values[i] == 0.0))
+        sum1 += k1
+        sum2 += k2
+        sum3 += k3
+        sum11 += k1 * k1
+        sum12 += k1 * k2
+        sum13 += k1 * k3
+        sum22 += k2 * k2
+        sum23 += k2 * k3
+        sum33 += k3 * k3
+    if lost:
+        return False
+    unit = exponent - 1022 - 26 - 54 + 1074  # the bit that k3 counts from
+    _add_at(total, unit + 54, sum1)
+    _add_at(total, unit + 27, sum2)
+    _add_at(total, unit, sum3)
+    _add_at(square, 2 * unit + 108, sum11)
+    _add_at(square, 2 * unit + 82, sum12)
+    _add_at(square, 2 * unit + 55, sum13)
+    _add_at(square, 2 * unit + 54, sum22)
+    _add_at(square, 2 * unit + 28, sum23)
+    _add_at(square, 2 * unit, sum33)
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_by_exponent(values, bins, total, square):
+    """Add any numbers, exactly; return how many are infinite or too large, which are left out."""
+    low, high, bad = np.int64(_EXPONENTS), np.int64(-1), 0
+    for i in range(values.size):
+        bits = np.float64(values[i]).view(np.int64)
+        exponent = (bits & _SIZE) >> 52
+        mantissa = bits & _FRACTION
+        if exponent > _LARGEST_EXPONENT:
+            bad += 1
+            continue
+        if exponent > 0:
+            mantissa |= np.int64(1 << 52)
+        else:
+            exponent = np.int64(1)  # zero or subnormal: no hidden bit, the unit of exponent 1
+        if mantissa == 0:
+            continue
+        upper, lower = mantissa >> 27, mantissa & _HALF
+        sign = bits >> 63  # 0 or -1
+        sums = bins[exponent]
+        sums[0] += (mantissa ^ sign) - sign
+        sums[1] += upper * upper
+        sums[2] += upper * lower
+        sums[3] += lower * lower
+        low = min(low, exponent)
+        high = max(high, exponent)
+    for exponent in range(low, high + 1):
+        sums, first = bins[exponent], exponent - 1  # the bit that a mantissa begins at
+        _add_at(total, first, sums[0])
+        _add_at(square, 2 * first + 54, sums[1])
+        _add_at(square, 2 * first + 28, sums[2])
+        _add_at(square, 2 * first, sums[3])
+        sums[:] = 0
+    return bad
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_at(words, bit, value):
+    """Add value 2^bit to a number in words of 32 bits; carries stay where they are."""
+    if value == 0:
+        return
+    index, shift = bit >> 5, bit & 31
+    lower = (value & _WORD) << shift  # below 2^63
+    upper = (value >> 32) << shift  # of value's sign, below 2^62 in size
+    words[index] += lower & _WORD
+    words[index + 1] += (lower >> 32) + (upper & _WORD)
+    words[index + 2] += upper >> 32
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _carry(words):
+    """Bring every word but the last into 0..2^32 - 1; the last one carries the sign."""
+    for k in range(words.size - 1):
+        words[k + 1] += words[k] >> 32
+        words[k] &= _WORD
 
 
 _ROWS_AT_ONCE = 1024

@@ -186,7 +186,7 @@ REPORTS: Mapping[str, Callable[[Any], Report]] = {
 
 
 Options = Mapping[str, Any]
-# Where passes over public rows run (`suffice.engines.clusters.Computing`).
+# Where passes over public rows run (`suffice.engines.engine.Computing`).
 PASSES = ("engine", "workers", "scheduler", "progress")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import softmax
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.errors import ParameterError
 from suffice.learner.rows import join_blocks, public_rows
 from suffice.learner.weak import OperatorEstimate, Released, Supervision, estimate_mean_operator

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
-from suffice.engines.engine import Progress
+from suffice.engines.engine import Computing, Progress
 from suffice.engines.streamed import OwnersTable, StreamedRows, mapped_rows
 from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
 from suffice.models.rows import WeightedRows

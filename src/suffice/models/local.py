@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.kernels.local import local_minimisers
+from suffice.kernels.models import local_minimisers
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from suffice.errors import ParameterError
-from suffice.kernels.mapping import logistic_slopes
+from suffice.kernels.maps import logistic_slopes
 
 __all__ = [
     "LOSSES",
@@ -69,7 +69,7 @@ class LinearOddLoss:
         The reason why nothing can be learnt with this loss, or empty.
     fused : callable or None
         Overwrites scores with weighted slopes and returns the weighted sum of g
-        (`suffice.kernels.mapping`).
+        (`suffice.kernels.maps`).
     """
 
     name: str

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.kernels.mapping import softmax_slopes
+from suffice.kernels.maps import softmax_slopes
 from suffice.models.losses import PENALTIES, LinearOddLoss, Penalty
 from suffice.models.rows import MatrixRows, WeightedRows, as_weighted, one_blas_thread
 from suffice.models.zonotope import why_no_minimiser

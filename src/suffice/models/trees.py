@@ -40,7 +40,7 @@ class BoostedTrees:
     @cached_property
     def _layout(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the right child of each node is, and where each tree begins."""
-        from suffice.kernels.trees import find_right_children
+        from suffice.kernels.models import find_right_children
 
         if not are_whole_trees(self.features, len(self.baseline)):
             raise CorruptFileError("The last tree ends before its last leaf.")
@@ -51,7 +51,7 @@ class BoostedTrees:
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of rows (n, width)."""
-        from suffice.kernels.trees import add_tree_scores
+        from suffice.kernels.models import add_tree_scores
 
         right, roots = self._layout
         scores = np.tile(self.baseline, (len(rows), 1))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.summary import Summary, fit_pipeline
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, check_choices, data_option, option, privacy_option

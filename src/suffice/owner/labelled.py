@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit, Summary, fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.options import Group, lists_by_column, option, preprocessing_option

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.summary import fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column

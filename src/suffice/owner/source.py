@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
 from suffice.notes import collected_notes, note

@@ -15,8 +15,8 @@ from typing import Any
 
 from suffice.errors import LedgerError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.entries import OTHER, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.log import Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
+from suffice.owner.ledger.rules import OTHER, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
 from suffice.owner.policy import KINDS, STATES, Terms

@@ -32,7 +32,7 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.entries import Balance
+from suffice.owner.ledger.rules import Balance
 from suffice.protocol.grant import entry_about
 from suffice.protocol.messages import Answer, Proposal, Refused
 from suffice.service.auth import Caller, Door

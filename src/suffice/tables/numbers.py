@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from suffice.kernels.numbers import find_numbers
+from suffice.kernels.cells import find_numbers
 
 __all__ = ["number_column", "numbers_of"]
 

@@ -319,10 +319,10 @@ class Pipeline:
 
     def finished(self, columns: np.ndarray) -> np.ndarray:
         """Return columns from `encoded` as rows: scaled, clipped, and with an intercept."""
-        from suffice.kernels import mapping  # compiled code is loaded when rows come
+        from suffice.kernels import maps  # compiled code is loaded when rows come
 
         out = np.empty((len(self.outputs), columns.shape[1]))
-        bad = mapping.map_columns(columns, self.mean, 1.0 / self.scale, self.bound, out)
+        bad = maps.map_columns(columns, self.mean, 1.0 / self.scale, self.bound, out)
         if bad:
             self.explain_holes(columns)
         if self.intercept:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import TableError
-from suffice.kernels import digests
+from suffice.kernels import cells
 from suffice.tables.columns import is_categorical, numeric_columns
 from suffice.tables.table import Table, check_order
 
@@ -43,9 +43,9 @@ class RowLanes:
         lanes = np.zeros((2, batch.num_rows), dtype=np.uint64)
         if self._numbers:
             columns = numeric_columns(batch, self._numbers) if numbers is None else numbers
-            digests.add_numbers(columns, self._number_keys, lanes)
+            cells.add_numbers(columns, self._number_keys, lanes)
         for name in self._texts:
-            digests.add_words(_text_words(batch.column(name)), self._keys[name], lanes)
+            cells.add_words(_text_words(batch.column(name)), self._keys[name], lanes)
         return lanes
 
 
@@ -116,7 +116,7 @@ class RowDigest:
 
     def update(self, lanes: np.ndarray) -> None:
         """Take in the lanes of a batch of rows."""
-        digests.fold_lanes(lanes, self._sums)
+        cells.fold_lanes(lanes, self._sums)
         if self._sequence is not None:
             self._sequence.update(np.ascontiguousarray(lanes.T).tobytes())
         self.count += lanes.shape[1]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import suffice as sf
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.errors import ParameterError, TableError
 from suffice.learner.fit import fit
 from suffice.owner.advice import (

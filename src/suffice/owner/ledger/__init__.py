@@ -4,7 +4,7 @@
 keep ledgers in must offer, and `sqlite` keeps them in a file.
 """
 
-from suffice.owner.ledger.entries import Balance, DatasetCharge, Entry, Request
 from suffice.owner.ledger.ledger import Ledger
+from suffice.owner.ledger.rules import Balance, DatasetCharge, Entry, Request
 
 __all__ = ["Balance", "DatasetCharge", "Entry", "Ledger", "Request"]

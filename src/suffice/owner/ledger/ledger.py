@@ -21,17 +21,6 @@ from suffice.notes import note
 from suffice.options import ledger_file
 from suffice.owner.ledger import rules
 from suffice.owner.ledger.anchors import LOST, Anchor, anchor_of, recorded_place
-from suffice.owner.ledger.entries import (
-    Balance,
-    Charge,
-    DatasetCharge,
-    Entry,
-    Request,
-    charges_from_text,
-    charges_to_text,
-    stated_epsilon,
-    texts_by_dataset,
-)
 from suffice.owner.ledger.log import (
     AlteredLedgerError,
     Checkpoint,
@@ -40,7 +29,20 @@ from suffice.owner.ledger.log import (
     signed_checkpoint,
     utc_now,
 )
-from suffice.owner.ledger.rules import event_for_delta, event_of_same_type, largest_epsilon
+from suffice.owner.ledger.rules import (
+    Balance,
+    Charge,
+    DatasetCharge,
+    Entry,
+    Request,
+    charges_from_text,
+    charges_to_text,
+    event_for_delta,
+    event_of_same_type,
+    largest_epsilon,
+    stated_epsilon,
+    texts_by_dataset,
+)
 from suffice.owner.ledger.sqlite import SqliteStore
 from suffice.owner.ledger.store import Claim, Store, Tables
 from suffice.owner.ledger.verification import Replay, check_continues, checked_log, recover

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suffice.errors import LedgerError
-from suffice.owner.ledger.entries import (
+from suffice.owner.ledger.log import FIRST, Kind, LogEntry, digest_of_bytes, next_entry
+from suffice.owner.ledger.rules import (
     OTHER,
     Charge,
     DatasetCharge,
@@ -24,7 +25,6 @@ from suffice.owner.ledger.entries import (
     seal_of,
     texts_by_dataset,
 )
-from suffice.owner.ledger.log import FIRST, Kind, LogEntry, digest_of_bytes, next_entry
 from suffice.owner.ledger.tokens import Role, Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.randomness import private_words

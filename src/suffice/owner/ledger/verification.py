@@ -8,7 +8,6 @@ from typing import Any
 
 from suffice.errors import LedgerError
 from suffice.owner.ledger.anchors import LOST, anchor_of
-from suffice.owner.ledger.entries import Charge, Request, seal_of
 from suffice.owner.ledger.log import (
     FIRST,
     AlteredLedgerError,
@@ -18,6 +17,7 @@ from suffice.owner.ledger.log import (
     checked_chain,
     digest_of_bytes,
 )
+from suffice.owner.ledger.rules import Charge, Request, seal_of
 from suffice.owner.ledger.store import Tables, anchor_kind, budgets_as_logged, name_for, token_facts
 from suffice.release.codec import encode
 from suffice.release.release import Release

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice import strict_json
-from suffice.engines.clusters import Computing
+from suffice.engines.engine import Computing
 from suffice.engines.sums import lattice_step
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
 from suffice.options import REQUIRED, data_option, names

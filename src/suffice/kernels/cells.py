@@ -1,14 +1,58 @@
-"""A fingerprint of each row, summed over rows, so that their order does not matter.
+"""Kernels over cells: which texts are numbers, and an order-free fingerprint of rows.
 
-Per row and lane: NH (Black et al. 1999, UMAC), sum_j (low_j + k_j)(high_j + k'_j) over the 32-bit
-halves of each value, with public constants; then the splitmix64 finaliser; then a sum mod 2^64.
-Two lanes make 128 bits. It notices accidents; it does not stop somebody who crafts rows on purpose.
+The fingerprint, per row and lane: NH (Black et al. 1999, UMAC), sum_j (low_j + k_j)(high_j + k'_j)
+over the 32-bit halves of each value, with public constants; then the splitmix64 finaliser; then a
+sum mod 2^64. Two lanes make 128 bits. It notices accidents; it does not stop somebody who crafts
+rows on purpose.
 """
 
 import numba
 import numpy as np
 
-__all__ = ["add_numbers", "add_words", "fold_lanes", "row_keys"]
+__all__ = ["add_numbers", "add_words", "find_numbers", "fold_lanes", "row_keys"]
+
+
+_OTHER, _BLANK, _SIGN, _DIGIT, _MARK, _EXPONENT = range(6)  # sorts of bytes
+_LEAD, _SIGNED, _WHOLE, _MARKED, _FRACTION, _LETTER, _POWER_SIGN, _POWER, _TRAIL, _NONE = range(10)
+_NEXT = np.full((10, 6), _NONE, dtype=np.uint8)  # by what was read so far, and the next byte
+_NEXT[_LEAD, [_BLANK, _SIGN, _DIGIT, _MARK]] = _LEAD, _SIGNED, _WHOLE, _MARKED
+_NEXT[_SIGNED, [_DIGIT, _MARK]] = _WHOLE, _MARKED
+_NEXT[_WHOLE, [_DIGIT, _MARK, _EXPONENT, _BLANK]] = _WHOLE, _FRACTION, _LETTER, _TRAIL
+_NEXT[_MARKED, _DIGIT] = _FRACTION
+_NEXT[_FRACTION, [_DIGIT, _EXPONENT, _BLANK]] = _FRACTION, _LETTER, _TRAIL
+_NEXT[_LETTER, [_SIGN, _DIGIT]] = _POWER_SIGN, _POWER
+_NEXT[_POWER_SIGN, _DIGIT] = _POWER
+_NEXT[_POWER, [_DIGIT, _BLANK]] = _POWER, _TRAIL
+_NEXT[_TRAIL, _BLANK] = _TRAIL
+_COMPLETE = np.isin(np.arange(10), [_WHOLE, _FRACTION, _POWER, _TRAIL])
+_SORTS = np.full(256, _OTHER, dtype=np.uint8)
+_SORTS[list(b" \t\r\n")] = _BLANK
+_SORTS[list(b"+-")] = _SIGN
+_SORTS[list(b"0123456789")] = _DIGIT
+_SORTS[list(b"eE")] = _EXPONENT
+
+
+def find_numbers(cells: np.ndarray, offsets: np.ndarray, mark: str) -> np.ndarray:
+    """Return for each cell whether it is a number such as -1.5e3, with blanks around it or none.
+
+    Cell i is ``cells[offsets[i] : offsets[i + 1]]``; ``mark`` is the decimal mark.
+    """
+    sorts = _SORTS.copy()
+    sorts[ord(mark)] = _MARK
+    return _walk(cells, offsets, sorts, _NEXT, _COMPLETE)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _walk(cells, offsets, sorts, following, complete):
+    """Say of each cell whether its bytes lead from the first state to a complete one."""
+    out = np.empty(offsets.size - 1, dtype=np.bool_)
+    for i in range(out.size):
+        state = np.uint8(0)
+        for k in range(offsets[i], offsets[i + 1]):
+            state = following[state, sorts[cells[k]]]
+        out[i] = complete[state]
+    return out
+
 
 _TILE = 1024
 _LOW = np.uint64(0xFFFFFFFF)
