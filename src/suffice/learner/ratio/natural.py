@@ -33,7 +33,7 @@ pi, the proportion of class 1 there. A new table U is one of two things (MATHS.m
 `explains` tests the first against the second. Values of a and t are weighted by their evidence.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -63,10 +63,8 @@ __all__ = [
 ]
 
 
-LEVEL = 0.05  # false alarms in the long run
-_ROWS_PER_COORDINATE = 5
-_FEWEST, _MOST = 2, 100  # coordinates
-_RANK = 1e-6  # of the largest variance: directions of less are constant
+LEVEL = 0.05  # share of false alarms in the long run
+_ROWS_PER_COORDINATE = 5  # of the smallest bag: means of fewer are far from normal
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,8 @@ def chance_beyond(statistic: float, mean: float, variance: float) -> float:
 def white_axes(rows: np.ndarray, codes: np.ndarray, fewest: int) -> np.ndarray:
     """Return axes (d, q) along which rows vary by one within bags, the widest first.
 
-    ``fewest`` is the number of rows of the smallest group whose mean is to be compared.
+    ``fewest`` is the number of rows of the smallest group whose mean is to be compared. Directions
+    of less than a millionth of the largest variance are constant.
     """
     many = int(codes.max()) + 1
     within = np.zeros((rows.shape[1], rows.shape[1]))
@@ -172,21 +171,16 @@ def white_axes(rows: np.ndarray, codes: np.ndarray, fewest: int) -> np.ndarray:
         within += mean_and_covariance(part)[1] * len(part) ** 2
     values, vectors = np.linalg.eigh(within / len(rows))
     values, vectors = values[::-1], vectors[:, ::-1]
-    most = int(np.clip(fewest // _ROWS_PER_COORDINATE, _FEWEST, _MOST))
-    count = min(most, int(np.count_nonzero(values > _RANK * max(values[0], 1e-300))))
+    most = int(np.clip(fewest // _ROWS_PER_COORDINATE, 2, 100))
+    count = min(most, int(np.count_nonzero(values > 1e-6 * max(values[0], 1e-300))))
     return np.asarray(vectors[:, :count] / np.sqrt(values[:count]))
 
 
-_WIDEST = 24  # principal components of the rows
+_COMPONENTS = 24  # principal components of the rows that p(y | x) is a function of
 _SLOPES, _MISFITS = (1.0, 3.0, 9.0), (0.02, 0.05, 0.12)  # a, for rows of mean square one; t
-_BEST = 2  # pairs (a, t) that a new table is asked of
-_GRID = np.linspace(0.03, 0.97, 13)  # rho
-_FEWEST_ROWS, _POOL_ROWS = 30, 2000
-TABLE_ROWS = 1000  # of U; the misfit of the model does not shrink with more
-_DRAWS = 400
-_STEPS, _SHIFTS = 15, 30
-_TOL = 1e-3  # of a log posterior
-_LEAST = 1e-9
+_GRID = np.linspace(0.03, 0.97, 13)  # values of rho, between which ends are interpolated
+_POOL_ROWS = 2000  # rows of all bags that the model is fitted to, and at least 30 of a bag
+TABLE_ROWS = 1000  # rows of U that are asked; the misfit of the model does not shrink with more
 
 
 @dataclass(frozen=True)
@@ -200,23 +194,16 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """The log posterior at (theta, b) with its gradient and its curvature (Gauss-Newton)."""
+    """The log posterior at (theta, b), given (a, t): value, gradient, Gauss-Newton curvature."""
 
+    slope: float
+    misfit: float
     theta: np.ndarray
     shift: float
     value: float
     gradient: np.ndarray
     curvature: np.ndarray
     evidence: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Solution:
-    """The mode for one pair (a, t)."""
-
-    slope: float
-    misfit: float
-    mode: _Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +261,9 @@ class _Pool:
     def shift(self, theta: np.ndarray, start: float) -> tuple[float, np.ndarray]:
         """Return b with mean p = pi, and p of all rows."""
         scores, shift = self.rows @ theta, start
-        for _ in range(_SHIFTS):
+        for _ in range(30):
             p = expit(scores + shift)
-            slope = max(float(self.weights @ (p * (1 - p))), _LEAST)
+            slope = max(float(self.weights @ (p * (1 - p))), 1e-9)
             step = float(np.clip((self.weights @ p - self.pi) / slope, -1, 1))
             shift -= step
             if abs(step) < 1e-7:
@@ -294,14 +281,14 @@ class _Pool:
 class StableClassifier:
     """Models p(y = 1 | x) as the same in all bags, with its uncertainty.
 
-    ``solutions`` hold the mode for each pair (a, t); ``centre`` and ``axes`` turn rows into
+    ``modes`` are those of each pair (a, t); ``centre`` and ``axes`` turn rows into
     coordinates.
     """
 
     pool: _Pool
     centre: np.ndarray
     axes: np.ndarray
-    solutions: tuple[_Solution, ...]
+    modes: tuple[_Point, ...]
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Return the coordinates of rows, at most `TABLE_ROWS` evenly spaced ones of them."""
@@ -309,47 +296,43 @@ class StableClassifier:
         return np.asarray((some - self.centre) @ self.axes)
 
     @property
-    def _best(self) -> list[_Solution]:
-        ordered = sorted(self.solutions, key=lambda solution: -solution.mode.evidence)
-        return ordered[:_BEST]
+    def _best(self) -> list[_Point]:
+        """The modes of the two likeliest pairs (a, t): a new table is asked of these."""
+        return sorted(self.modes, key=lambda mode: -mode.evidence)[:2]
 
     def shifted_proportion(self, rows: np.ndarray, level: float) -> Posterior:
         """Return the proportion in a table of the bags' classes at other proportions."""
         table = self.coordinates(rows)
-        evidences = [self._profile(solution, table) for solution in self._best]
+        evidences = [self._profile(mode, table) for mode in self._best]
         weights = softmax(logsumexp(evidences, axis=0))
         reached = np.cumsum(weights) - weights / 2
         low, high = np.interp([(1 - level) / 2, (1 + level) / 2], reached, _GRID)
         return Posterior(float(weights @ _GRID), float(low), float(high))
 
-    def _profile(self, solution: _Solution, table: np.ndarray) -> np.ndarray:
+    def _profile(self, mode: _Point, table: np.ndarray) -> np.ndarray:
         """Return the evidence of each rho of the grid, from pi outwards."""
         evidences = np.empty(len(_GRID))
         middle = int(np.argmin(np.abs(_GRID - self.pool.pi)))
         for places in (range(middle, len(_GRID)), range(middle - 1, -1, -1)):
-            point = solution.mode
+            point = mode
             for place in places:
-                new = _Table(table, float(_GRID[place]))
-                point = _climb(self.pool, point, solution.slope, solution.misfit, new)
+                point = _climb(self.pool, point, _Table(table, float(_GRID[place])))
                 evidences[place] = point.evidence
         return evidences
 
     def own_proportion(self, rows: np.ndarray, level: float, rng: np.random.Generator) -> Posterior:
         """Return the proportion in a table that is a bag of its own: the mean of p over it."""
         table = self.coordinates(rows)
-        draws = np.array(list(self._draws(table, rng)))
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-        return Posterior(float(draws.mean()), float(low), float(high))
-
-    def _draws(self, table: np.ndarray, rng: np.random.Generator) -> Iterator[float]:
-        weights = softmax([solution.mode.evidence for solution in self.solutions])
-        for solution, count in zip(self.solutions, rng.multinomial(_DRAWS, weights), strict=True):
-            mode = solution.mode
+        draws = []
+        weights = softmax([mode.evidence for mode in self.modes])
+        for mode, count in zip(self.modes, rng.multinomial(400, weights), strict=True):
             root = np.linalg.cholesky(np.linalg.inv(mode.curvature))
             for _ in range(count):
                 theta = mode.theta + root @ rng.normal(size=len(root))
                 shift, _ = self.pool.shift(theta, mode.shift)
-                yield float(expit(table @ theta + shift).mean() + solution.misfit * rng.normal())
+                draws.append(expit(table @ theta + shift).mean() + mode.misfit * rng.normal())
+        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+        return Posterior(float(np.mean(draws)), float(low), float(high))
 
     def explains(self, rows: np.ndarray, rho: float) -> float:
         """Return the p value of U against the bags' rows, weighed as those of proportion rho are.
@@ -357,8 +340,8 @@ class StableClassifier:
         The same approximation as in `label_shift`, in whitened coordinates: T is the squared
         distance of the two means, and its moments are those of their covariances.
         """
-        table, best = self.coordinates(rows), self._best[0]
-        point = _climb(self.pool, best.mode, best.slope, best.misfit, _Table(table, rho))
+        table = self.coordinates(rows)
+        point = _climb(self.pool, self._best[0], _Table(table, rho))
         pool, pi = self.pool, self.pool.pi
         fewest = min(len(table), int(pool.counts.min()))
         axes = white_axes(pool.rows, pool.codes, fewest)
@@ -381,25 +364,25 @@ def fit_stable_classifier(
     sizes = np.bincount(codes, minlength=len(bags.names)).astype(np.float64)
     centre = rows.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(rows.T).reshape(rows.shape[1], -1))
-    axes = vectors[:, ::-1][:, :_WIDEST] / np.sqrt(max(values.sum(), 1e-300))
-    most = max(_FEWEST_ROWS, _POOL_ROWS // len(sizes))
+    axes = vectors[:, ::-1][:, :_COMPONENTS] / np.sqrt(max(values.sum(), 1e-300))
+    most = max(30, _POOL_ROWS // len(sizes))
     parts = [np.flatnonzero(codes == i) for i in range(len(sizes))]
     some = np.concatenate([np.sort(rng.permutation(part)[:most]) for part in parts])
     pool = _Pool((rows[some] - centre) @ axes, codes[some], bags, sizes)
     start = np.zeros(axes.shape[1])
-    solutions = []
-    for slope in _SLOPES:
-        for misfit in _MISFITS:
-            first = _evaluate(pool, start, 0.0, slope, misfit, None)
-            mode = _climb(pool, first, slope, misfit, None)
-            solutions.append(_Solution(slope, misfit, mode))
-    return StableClassifier(pool, centre, axes, tuple(solutions))
+    modes = [
+        _climb(pool, _evaluate(pool, start, 0.0, slope, misfit, None), None)
+        for slope in _SLOPES
+        for misfit in _MISFITS
+    ]
+    return StableClassifier(pool, centre, axes, tuple(modes))
 
 
-def _climb(pool: _Pool, point: _Point, slope: float, misfit: float, table: _Table | None) -> _Point:
+def _climb(pool: _Pool, point: _Point, table: _Table | None) -> _Point:
     """Return the mode of theta near ``point`` by Gauss-Newton steps, halved until they rise."""
+    slope, misfit = point.slope, point.misfit
     point = _evaluate(pool, point.theta, point.shift, slope, misfit, table)
-    for _ in range(_STEPS):
+    for _ in range(15):
         step = np.linalg.solve(point.curvature, point.gradient)
         for halvings in range(10):
             theta = point.theta + step / 2**halvings
@@ -409,7 +392,7 @@ def _climb(pool: _Pool, point: _Point, slope: float, misfit: float, table: _Tabl
         else:
             return point
         gain, point = new.value - point.value, new
-        if gain < _TOL:
+        if gain < 1e-3:  # of a log posterior, whose differences of one matter
             break
     return point
 
@@ -420,7 +403,7 @@ def _evaluate(  # noqa: PLR0917  # the symbols of the model
     """Return the log posterior of theta, with b and the variances of the bags that belong to it."""
     shift, p = pool.shift(theta, start)
     vary = p * (1 - p)
-    by_theta = -(pool.weights * vary) @ pool.rows / max(float(pool.weights @ vary), _LEAST)
+    by_theta = -(pool.weights * vary) @ pool.rows / max(float(pool.weights @ vary), 1e-9)
     variances = pool.variances(p, misfit)
     off = pool.shares - pool.bag_means(p)
     value = -0.5 * float((off**2 / variances + np.log(variances)).sum())
@@ -437,15 +420,14 @@ def _evaluate(  # noqa: PLR0917  # the symbols of the model
         gradient += each.sum(axis=0)
         curvature += each.T @ each
     evidence = value - 0.5 * float(np.linalg.slogdet(curvature * slope**2)[1])
-    return _Point(theta, shift, value, gradient, curvature, evidence)
+    return _Point(slope, misfit, theta, shift, value, gradient, curvature, evidence)
 
 
-# Chosen on adult by occupation, covertype by elevation, magic by fAlpha and abalone by length; that
-# unclear tables get the wider range, after a look at adult by workclass. lab/bench/natural_bags.py
-# measures what they are worth on other tables.
-_WIDENING = 1.7
-_NEW_BAG = 1e-4  # below: a new bag; from here to LEVEL: perhaps one, and the range allows for both
-_SMALLEST_SHOWN = 1e-4
+# The next three were chosen on adult by occupation, covertype by elevation, magic by fAlpha and
+# abalone by length; that unclear tables get the wider range, after a look at adult by workclass.
+# lab/bench/natural_bags.py measures what they are worth on other tables.
+_WIDENING = 1.7  # factor by which ends of a posterior are moved away from its centre
+_NEW_BAG = 1e-4  # p value below which a table is a new bag; from here to LEVEL it may be one
 _CONTRADICTION = 1.9  # sum of classes' proportions, each against the rest; those of new bags are 2+
 
 
@@ -512,18 +494,13 @@ def natural_range(
         ends += _outer_ends(stable, classifier.pool.pi)
     if p is None or p < LEVEL:
         own = classifier.own_proportion(rows, level, rng)
-        few = _few_bags(len(classifier.pool.sizes), level)
+        tail, freedom = (1 + level) / 2, max(len(classifier.pool.sizes) - 2, 1)
+        few = float(student.ppf(tail, freedom) / norm.ppf(tail))
         ends += [_moved(end, own.mean, few) for end in (own.low, own.high)]
         mean = own.mean
         stable = own if p is not None and p < _NEW_BAG else stable
     low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
     return NaturalRange(stable.mean, float(low), float(high), p, mean)
-
-
-def _few_bags(many: int, level: float) -> float:
-    """Return how much further Student's quantile is than the normal one."""
-    tail = (1 + level) / 2
-    return float(student.ppf(tail, max(many - 2, 1)) / norm.ppf(tail))
 
 
 def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
@@ -588,11 +565,15 @@ class RatioEstimate:
 
         ``doubt`` is what must be read before intervals of bags that hardly differ.
         """
-        words = () if doubt is None else (doubt,)
-        words = words if test.tested else (*words, _untested(test))
+        words = [] if doubt is None else [doubt]
+        if not test.tested:
+            words.append(
+                f"Label shift cannot be tested: {test.reason}. The intervals assume that each class"
+                " looks alike in all bags and in the new table."
+            )
         low, high = ends
         estimates = {"label_shift": ratios}
-        return cls(tuple(classes), ratios, low, high, level, test, estimates, None, words)
+        return cls(tuple(classes), ratios, low, high, level, test, estimates, None, tuple(words))
 
     @classmethod
     def with_range(
@@ -660,12 +641,5 @@ def contradiction(test: LabelShiftTest) -> str:
     )
 
 
-def _untested(test: LabelShiftTest) -> str:
-    return (
-        f"Label shift cannot be tested: {test.reason}. The intervals assume that each class looks"
-        " alike in all bags and in the new table."
-    )
-
-
 def _shown_p(p: float) -> str:
-    return f"p < {_SMALLEST_SHOWN:g}" if p < _SMALLEST_SHOWN else f"p = {p:.2g}"
+    return f"p < {_NEW_BAG:g}" if p < _NEW_BAG else f"p = {p:.2g}"

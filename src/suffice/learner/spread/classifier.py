@@ -1,4 +1,6 @@
-"""A Gaussian prior with correlations: each clean coordinate is also predicted from the others.
+"""The classifier of randomised records, and priors that let clean columns depend on each other.
+
+A Gaussian prior with correlations predicts each clean coordinate also from the others.
 
 Numeric columns x with mean mu and covariance Sigma are observed as x~ with E[x~ | x] = alpha x +
 beta, column by column (alpha = 1 for added noise, keep - other for flips). Then Cov(x~)_ij =
@@ -9,7 +11,8 @@ linear prediction of x is
 
 with covariance Sigma - Sigma A (Cov x~)^-1 A Sigma for all records alike. Sigma is taken as low
 rank plus diagonal; directions that sampling noise alone could explain are left out. Independent
-columns (`posterior`) are the special case of rank zero: consistent only if columns are.
+columns (`clean_features`) are the special case of rank zero: consistent only if columns are. Few
+discrete columns have a joint prior of all combinations of their values (`JointStates`).
 """
 
 import math
@@ -29,6 +32,7 @@ from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.frequencies import deconvolve, maximum_likelihood, observed_frequencies
 from suffice.learner.spread.likelihood import (
+    LEAST_VARIANCE,
     CleanFeatures,
     Corrupted,
     Knowledge,
@@ -56,9 +60,6 @@ __all__ = [
     "joint_states",
     "predicted_features",
 ]
-
-
-_LEAST = 1e-6  # variance of a coordinate
 
 
 def predicted_features(records: Corrupted) -> CleanFeatures:
@@ -96,9 +97,9 @@ def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
     observed = shift.T @ shift / len(shift)
     loadings = _loadings(observed, variance, alpha, len(shift))
     common = loadings @ loadings.T
-    clean = common + np.diag(np.maximum(variance - common.diagonal(), _LEAST))
+    clean = common + np.diag(np.maximum(variance - common.diagonal(), LEAST_VARIANCE))
     noisy = np.outer(alpha, alpha) * common
-    np.fill_diagonal(noisy, np.maximum(observed.diagonal(), noisy.diagonal() + _LEAST))
+    np.fill_diagonal(noisy, np.maximum(observed.diagonal(), noisy.diagonal() + LEAST_VARIANCE))
     gain = np.linalg.solve(noisy, alpha[:, None] * clean)  # (Cov x~)^-1 A Sigma
     rest = clean - (alpha[:, None] * clean).T @ gain
     values, vectors = np.linalg.eigh((rest + rest.T) / 2)
@@ -123,7 +124,7 @@ def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
             observed[:, positions] = noise.scaled(cells)
             mean[positions] = observed[:, positions].mean(axis=0)
             variance[positions] = observed[:, positions].var(axis=0) - noise.scaled_variance
-    return observed, mean, np.maximum(variance, _LEAST), alpha
+    return observed, mean, np.maximum(variance, LEAST_VARIANCE), alpha
 
 
 def _loadings(

@@ -27,12 +27,11 @@ __all__ = [
 ]
 
 
-_HARD = 10.0  # condition number of a channel
-_RARE = 0.05  # a share
-_WIDER = 0.03  # at 95 %: to cover 95.5
-_MOST_ROUNDS = 500
-_STILL = 1e-7
-_FLOOR = 1e-3  # of an even share: EM cannot leave zero
+# Where Agresti and Coull's intervals cover too seldom, and by how much they are then widened, so
+# that those at 95 % cover 95.5 (lab/bench/coverage.py).
+_HARD_CONDITION = 10.0  # condition number of a channel
+_RARE_SHARE = 0.05  # distance of an interval's end from 0 or 1
+_WIDENING = 1.03  # factor of the half width
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,15 +156,15 @@ def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarr
     z = float(ndtri((1 + level) / 2))
     total = counts.sum(axis=1) + z**2
     inverse = np.linalg.inv(noise.matrix)
-    hard = np.linalg.cond(noise.matrix) > _HARD
+    hard = np.linalg.cond(noise.matrix) > _HARD_CONDITION
     low, high = np.empty_like(counts), np.empty_like(counts)
     for k, weights in enumerate(inverse):
         ends = np.array([weights.min(), weights.max()])
         centre = (counts @ weights + z**2 * ends.mean()) / total
         second = (counts @ weights**2 + z**2 * (ends**2).mean()) / total
         reach = z * np.sqrt(np.maximum(second - centre**2, 0.0) / total)
-        rare = hard | (np.minimum(centre - reach, 1 - centre - reach) < _RARE)
-        reach = reach * (1 + _WIDER * rare) + rare * (ends[1] - ends[0]) / (2 * total)
+        rare = hard | (np.minimum(centre - reach, 1 - centre - reach) < _RARE_SHARE)
+        reach = np.where(rare, _WIDENING * reach + (ends[1] - ends[0]) / (2 * total), reach)
         low[:, k], high[:, k] = np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
     return low, high
 
@@ -242,9 +241,9 @@ def maximum_likelihood(
         inverse = np.linalg.solve(channel, frequencies.T).T
     else:
         inverse = (frequencies - other) / (keep - other)
-    clean = np.maximum(inverse, _FLOOR / states)
+    clean = np.maximum(inverse, 1e-3 / states)  # EM cannot leave zero
     clean /= clean.sum(axis=1, keepdims=True)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(500):
         if keep is None or other is None:
             ratio = frequencies / (clean @ channel.T)
             step = clean * (ratio @ channel)
@@ -253,6 +252,6 @@ def maximum_likelihood(
             step = clean * (other * ratio.sum(axis=1, keepdims=True) + (keep - other) * ratio)
         moved = float(np.abs(step - clean).max())
         clean = step
-        if moved < _STILL:
+        if moved < 1e-7:
             break
     return clean / clean.sum(axis=1, keepdims=True)

@@ -37,6 +37,7 @@ from suffice.models.rows import one_blas_thread
 from suffice.release.columns import Added, Flips, SpreadColumn
 
 __all__ = [
+    "LEAST_VARIANCE",
     "CleanFeatures",
     "Corrupted",
     "Knowledge",
@@ -65,9 +66,7 @@ __all__ = [
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
 _SLOPES = (1.0210243, 0.6969911, 0.4738997, 0.3203917)
-_LEAST = 1e-300
-_LEAST_OF_PAIRS = 1e-100  # its square must not vanish
-_ROOT_OF_TAU = np.sqrt(2 * np.pi)
+_LEAST_CHANCE = 1e-100  # of a probability that divides: its square must not vanish
 
 Pull = Callable[[np.ndarray], np.ndarray]
 
@@ -80,7 +79,7 @@ def expected_logistic(
     for weight, slope in zip(_WEIGHTS, _SLOPES, strict=True):
         scale = slope / np.sqrt(1 + slope**2 * variance)
         argument = scale * mean
-        density = (weight / _ROOT_OF_TAU) * scale * np.exp(-(argument**2) / 2)
+        density = (weight / np.sqrt(2 * np.pi)) * scale * np.exp(-(argument**2) / 2)
         value += weight * ndtr(argument)
         by_mean += density
         by_variance -= density * mean * scale**2 / 2
@@ -187,7 +186,7 @@ class CleanFeatures(Knowledge):
         }
         odds = np.ones((len(scores), classes))
         for (k, _), (chance, _, _) in expectations.items():
-            odds[:, k] += 1 / np.maximum(chance, _LEAST_OF_PAIRS) - 1
+            odds[:, k] += 1 / np.maximum(chance, _LEAST_CHANCE) - 1
         shares = 1 / odds
         total = shares.sum(axis=1, keepdims=True)
         clean = shares / total
@@ -196,7 +195,7 @@ class CleanFeatures(Knowledge):
             by_share = (by_clean - (by_clean * clean).sum(axis=1, keepdims=True)) / total
             gradient = np.zeros_like(theta)
             for (k, j), (chance, by_mean, by_variance) in expectations.items():
-                ratio = shares[:, k] / np.maximum(chance, _LEAST_OF_PAIRS)
+                ratio = shares[:, k] / np.maximum(chance, _LEAST_CHANCE)
                 by_chance = by_share[:, k] * ratio**2
                 moved = self.mean.T @ (by_chance * by_mean)
                 moved += self.covariance_times(2 * by_chance * by_variance, gaps[k, j])
@@ -309,7 +308,7 @@ class SpreadLikelihood(Objective):
         else:
             slope = self.channel[self.codes]
             chance = (slope * clean).sum(axis=1)
-        chance = np.maximum(chance, _LEAST)
+        chance = np.maximum(chance, 1e-300)
         by_clean = -(slope.T / chance).T / len(self.codes)
         size, by_size = self.ridge(theta, lam)
         return size - float(np.log(chance).mean()), pull(by_clean) + by_size
@@ -324,7 +323,8 @@ class SpreadLikelihood(Objective):
 
 Prior = str | Sequence[np.ndarray]
 
-_WIDE = 10.0  # prior variance of a continuous coordinate that nothing is known about (Section 6.1)
+LEAST_VARIANCE = 1e-6  # of a clean coordinate, whose range has the half width 1
+_FLAT_VARIANCE = 10.0  # prior of a continuous coordinate that nothing is known of (Section 6.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,10 +439,10 @@ def gaussian_posterior(
         pairs = np.stack(own_priors).astype(np.float64)
         centre, own = noise.scaled(pairs[:, 0]), pairs[:, 1] / noise.half**2
     elif prior == "flat":
-        centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _WIDE)
+        centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _FLAT_VARIANCE)
     else:
         centre = np.clip(observed.mean(axis=0), -1, 1)
-        own = np.clip(observed.var(axis=0) - added, 1e-6, 1.0)
+        own = np.clip(observed.var(axis=0) - added, LEAST_VARIANCE, 1.0)
     mean = (observed * own + centre * added) / (own + added)
     spread = np.broadcast_to(own * added / (own + added), mean.shape)
     return mean[:, :, None], spread[:, :, None]
@@ -463,11 +463,9 @@ def _side_by_side(
 
 
 _LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)
-_FOLDS = 5
-_REPEATS = 2
-_RISES = 3
-_MOST_RECORDS = 20_000
 _EVIDENCE_LAMS = 10.0 ** np.arange(-5.0, 1.51, 0.25)
+_FOLDS = 5  # of cross-validation
+_MOST_RECORDS = 20_000  # that a penalty and a slope are chosen on
 _HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties are not tried
 
 
@@ -594,7 +592,7 @@ def _cross_validated(
     al. 1984, left nothing of a weak signal.)
     """
     losses = np.zeros(len(_LAMS))
-    for _ in range(_REPEATS):
+    for _ in range(2):
         folds = rng.permutation(len(likelihood.codes)) % _FOLDS
         for fold in range(_FOLDS):
             held_out = folds == fold
@@ -649,7 +647,7 @@ def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> n
         start, _, _ = maximise(fit, float(_LAMS[i]), tol=1e-4, max_iter=max_iter, start=start)
         losses[i] = held_out(start)[0]
         worse = worse + 1 if losses[i] > losses.min() else 0
-        if worse == _RISES:
+        if worse == 3:
             losses[:i] = losses[i]  # weaker penalties overfit more
             break
     return losses
