@@ -6,9 +6,10 @@ from scipy.special import xlogy
 
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
-from suffice.models.losses import LOSSES, from_even, from_function, loss_named, rho_loss
+from suffice.models.losses import LOSSES, from_even, from_function, loss_named
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
+from suffice.papers.patrini import rho_loss
 from suffice.papers.proper_losses import from_generator
 
 PLAIN = {

@@ -20,6 +20,7 @@ from suffice.kernels.maps import logistic_slopes
 
 __all__ = [
     "LOSSES",
+    "NOTHING_TO_LEARN",
     "PENALTIES",
     "LinearOddLoss",
     "Penalty",
@@ -28,7 +29,6 @@ __all__ = [
     "loss_named",
     "odd_line",
     "penalty_named",
-    "rho_loss",
 ]
 
 
@@ -37,8 +37,6 @@ Fused = Callable[[np.ndarray, np.ndarray], float]
 
 _GRID = np.concatenate([np.linspace(0.01, 5, 400), np.linspace(5, 40, 200)])
 _ODDNESS = 1e-8  # of f's size on the grid: how far from linear an odd part may be
-_SLOPE_STEP = 1e-6  # of numerical derivatives, where a loss brings none
-_SECOND_STEP = 1e-3
 
 
 @dataclass(frozen=True)
@@ -98,10 +96,6 @@ class LinearOddLoss:
         return self.even(margins) - self.a / 2 * margins
 
 
-def _log_two_cosh_half(z: np.ndarray) -> np.ndarray:
-    return np.logaddexp(z / 2, -z / 2)
-
-
 # Table 1 of the paper; a as in Theorem 3.
 LOSSES: Mapping[str, LinearOddLoss] = {
     loss.name: loss
@@ -109,7 +103,7 @@ LOSSES: Mapping[str, LinearOddLoss] = {
         LinearOddLoss(
             "logistic",
             1.0,
-            even=_log_two_cosh_half,
+            even=lambda z: np.logaddexp(z / 2, -z / 2),
             slope=lambda z: np.tanh(z / 2) / 2,
             second=lambda z: expit(z) * expit(-z),
             link=expit,
@@ -146,14 +140,14 @@ LOSSES: Mapping[str, LinearOddLoss] = {
     )
 }
 _ALIASES = {"softmax": "logistic"}  # one loss: softmax of two classes is logistic in their margin
-_NOTHING_TO_LEARN = (
+NOTHING_TO_LEARN = (
     "no margin has a smaller loss than zero, so theta = 0 minimises it for any labels and there is"
     " nothing to learn with it. Use logistic or matsushita."
 )
 _REFUSED = {
     "hinge": "The hinge loss is not linear-odd: f(z) - f(-z) is not linear between -1 and 1, so"
     " the mean operator does not suffice for it. Use logistic or matsushita.",
-    "rho": f"The rho-loss equals 1 + 2 rho max(0, -z): {_NOTHING_TO_LEARN}",
+    "rho": f"The rho-loss equals 1 + 2 rho max(0, -z): {NOTHING_TO_LEARN}",
 }
 
 
@@ -175,25 +169,6 @@ def loss_named(loss: "str | LinearOddLoss | Function") -> LinearOddLoss:
     return LOSSES[name]
 
 
-def rho_loss(rho: float) -> LinearOddLoss:
-    """Return f(z) = rho |z| - rho z + 1, which factorises but cannot be trained with.
-
-    Its even part is rho |z| + 1 and a = 2 rho (Table 1 of the paper, second line); f(z) >= f(0)
-    everywhere, so theta = 0 is best whatever the labels are.
-    """
-    if not (np.isfinite(rho) and rho > 0):
-        raise ParameterError(f"rho must be a positive number. It is {rho!r}.")
-    return LinearOddLoss(
-        "rho",
-        2.0 * rho,
-        even=lambda z: rho * np.abs(z) + 1,
-        slope=lambda z: rho * np.sign(z),
-        second=np.zeros_like,
-        steepest=1.0,
-        untrainable=_NOTHING_TO_LEARN,
-    )
-
-
 def from_even(even: Function, a: float, name: str = "custom") -> LinearOddLoss:
     """Return the loss g(z) - (a/2) z of an even function g (Lemma 5 of the paper).
 
@@ -205,14 +180,15 @@ def from_even(even: Function, a: float, name: str = "custom") -> LinearOddLoss:
         raise ParameterError(f"g must be even: g(z) - g(-z) reaches {gap:.3g}.")
     if not (np.isfinite(a) and a > 0):
         raise ParameterError(f"a must be a positive number. It is {a!r}.")
+    near, far = 1e-6, 1e-3  # steps of numerical derivatives, first and second
     gain = float(even(np.zeros(1))[0] - (values - a / 2 * _GRID).min())
     return LinearOddLoss(
         name,
         float(a),
         even=even,
-        slope=_numerical_slope(even),
-        second=_numerical_second(even),
-        untrainable="" if gain > _ODDNESS else _NOTHING_TO_LEARN,
+        slope=lambda z: (even(z + near) - even(z - near)) / (2 * near),
+        second=lambda z: (even(z + far) - 2 * even(z) + even(z - far)) / far**2,
+        untrainable="" if gain > _ODDNESS else NOTHING_TO_LEARN,
     )
 
 
@@ -237,16 +213,6 @@ def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
             f" {gap:.3g}. The mean operator does not suffice for it. Use logistic or matsushita."
         )
     return from_even(lambda z: (loss(z) + loss(-z)) / 2, a, name)
-
-
-def _numerical_slope(function: Function) -> Function:
-    step = _SLOPE_STEP
-    return lambda z: (function(z + step) - function(z - step)) / (2 * step)
-
-
-def _numerical_second(function: Function) -> Function:
-    step = _SECOND_STEP
-    return lambda z: (function(z + step) - 2 * function(z) + function(z - step)) / step**2
 
 
 @dataclass(frozen=True)

@@ -454,7 +454,10 @@ class FactoredProblem:
             )
         absolute, squared = self._penalty_weights(lam)
         if not (absolute.any() or squared.any()):
-            self._check_minimiser()
+            steepest = 1.0 if self.loss is None else self.loss.steepest
+            reason = why_no_minimiser(self.weighted, self.operator, steepest=steepest)
+            if reason:
+                raise ParameterError(f"Without a penalty there is no best model: {reason}")
         begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         # A start comes from a search over lam, whose models are compared and thrown away.
         polished = start is None and self._has_metric
@@ -467,8 +470,13 @@ class FactoredProblem:
             )
             return minimise_with_1norm(function, absolute, begin, tol, max_iter, polished=polished)
         common = self._common_part(squared)
+
+        def risk_between_classes(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self._smooth_risk(_centred(theta) + common, squared)
+            return value, _centred(gradient)
+
         function = Curved(
-            lambda theta: self._risk_between_classes(theta, common, squared),
+            risk_between_classes,
             lambda theta: self.hessian_roots(_centred(theta) + common, squared),
             cost,
         )
@@ -500,13 +508,6 @@ class FactoredProblem:
         smooth = not absolute.any() and self._has_metric
         return near, small.hessian_roots(near, squared) if smooth else None
 
-    def _check_minimiser(self) -> None:
-        """Raise if nothing minimises the risk without a penalty."""
-        steepest = 1.0 if self.loss is None else self.loss.steepest
-        reason = why_no_minimiser(self.weighted, self.operator, steepest=steepest)
-        if reason:
-            raise ParameterError(f"Without a penalty there is no best model: {reason}")
-
     def _common_part(self, squared: np.ndarray) -> np.ndarray:
         """Return what all classes share at softmax's minimiser, (M 1 - mean x) / (K lam).
 
@@ -519,13 +520,6 @@ class FactoredProblem:
         strength = squared.sum(axis=1)
         common = np.divide(excess, strength, out=np.zeros_like(excess), where=strength > 0)
         return np.tile(common[:, None], self.operator.shape[1])
-
-    def _risk_between_classes(
-        self, parameters: np.ndarray, common: np.ndarray, squared: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """Return risk and gradient where the classes share ``common`` and differ as given."""
-        value, gradient = self._smooth_risk(_centred(parameters) + common, squared)
-        return value, _centred(gradient)
 
     def hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
         """Return the upper Cholesky factor of each column's block of the Hessian.

@@ -1,4 +1,4 @@
-"""The second moments of rows, under weights."""
+"""Rows with weights: the sums, Gram matrices and samples that a problem needs of them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator

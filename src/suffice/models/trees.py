@@ -10,7 +10,7 @@ from suffice.errors import CorruptFileError
 
 __all__ = ["BoostedTrees", "are_whole_trees"]
 
-_LEAF = -1
+_LEAF = -1  # in the place of a column, as in model files
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,6 @@ class BoostedTrees:
     numbers: np.ndarray
     baseline: np.ndarray
 
-    @property
-    def _trees_a_round(self) -> int:
-        return _trees_in_a_round(len(self.baseline))
-
     @cached_property
     def _layout(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the right child of each node is, and where each tree begins."""
@@ -56,7 +52,7 @@ class BoostedTrees:
         right, roots = self._layout
         scores = np.tile(self.baseline, (len(rows), 1))
         first = 1 if len(self.baseline) == 2 else 0
-        groups = first + np.arange(len(roots)) % self._trees_a_round
+        groups = first + np.arange(len(roots)) % _trees_in_a_round(len(self.baseline))
         add_tree_scores(
             np.ascontiguousarray(rows), self.features, self.numbers, right, roots, groups, scores
         )

@@ -43,11 +43,21 @@ __all__ = [
     "SkewedBags",
     "draw_bags",
     "l1_errors",
+    "lemma4",
     "measure_distortion",
     "measure_many_classes",
     "measure_two_classes",
     "rare_but_last",
 ]
+
+
+def lemma4(variances: np.ndarray, zeta: float) -> float:
+    """Return the same as Lemma 4 prints it: M K max deviation / sqrt(zeta).
+
+    A union bound over entries, and so sqrt(M K) times as large as `proportion_noise` of
+    `suffice.learner.ratio.embedding`, or more.
+    """
+    return float(variances.size * np.sqrt(variances.max() / zeta))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
+from suffice.models.losses import LOSSES, NOTHING_TO_LEARN, Function, LinearOddLoss, odd_line
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
 from suffice.pages.plots import draw_panels, draw_utility
@@ -34,8 +35,28 @@ __all__ = [
     "measure_accuracies",
     "measure_odd_parts",
     "private_accuracy",
+    "rho_loss",
     "without_noise",
 ]
+
+
+def rho_loss(rho: float) -> LinearOddLoss:
+    """Return f(z) = rho |z| - rho z + 1, which factorises but cannot be trained with.
+
+    Its even part is rho |z| + 1 and a = 2 rho (Table 1 of the paper, second line); f(z) >= f(0)
+    everywhere, so theta = 0 is best whatever the labels are.
+    """
+    if not (np.isfinite(rho) and rho > 0):
+        raise ParameterError(f"rho must be a positive number. It is {rho!r}.")
+    return LinearOddLoss(
+        "rho",
+        2.0 * rho,
+        even=lambda z: rho * np.abs(z) + 1,
+        slope=lambda z: rho * np.sign(z),
+        second=np.zeros_like,
+        steepest=1.0,
+        untrainable=NOTHING_TO_LEARN,
+    )
 
 
 # Table 1 of the paper as printed, and the hinge loss, which its text holds against them. Written

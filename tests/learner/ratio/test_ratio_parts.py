@@ -18,7 +18,6 @@ from suffice.learner.ratio.embedding import (
     LinearSums,
     MeanEmbedding,
     RowKeeper,
-    lemma4,
     proportion_noise,
 )
 from suffice.learner.ratio.posteriors import (
@@ -28,6 +27,7 @@ from suffice.learner.ratio.posteriors import (
     fit_bag_likelihood,
 )
 from suffice.models.simplex import nearest_proportions
+from suffice.papers.iyer import lemma4
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
 

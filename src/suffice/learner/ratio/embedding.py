@@ -41,7 +41,6 @@ __all__ = [
     "MeanEmbedding",
     "RowKeeper",
     "held_back_errors",
-    "lemma4",
     "proportion_noise",
 ]
 
@@ -447,14 +446,6 @@ def proportion_noise(variances: np.ndarray, zeta: float) -> float:
     convex, can only bring P~ nearer to P^.
     """
     return float(np.sqrt(variances.sum() / zeta))
-
-
-def lemma4(variances: np.ndarray, zeta: float) -> float:
-    """Return the same as Lemma 4 prints it: M K max deviation / sqrt(zeta).
-
-    A union bound over entries, and so sqrt(M K) times as large as `proportion_noise` or more.
-    """
-    return float(variances.size * np.sqrt(variances.max() / zeta))
 
 
 _LADDER = 2.0 ** np.arange(5, -6, -1)  # Section 4.2: bandwidths 2^-5 to 2^5, times the median

@@ -494,13 +494,18 @@ def natural_range(
         ends += _outer_ends(stable, classifier.pool.pi)
     if p is None or p < LEVEL:
         own = classifier.own_proportion(rows, level, rng)
-        tail, freedom = (1 + level) / 2, max(len(classifier.pool.sizes) - 2, 1)
-        few = float(student.ppf(tail, freedom) / norm.ppf(tail))
+        few = _few_bags(len(classifier.pool.sizes), level)
         ends += [_moved(end, own.mean, few) for end in (own.low, own.high)]
         mean = own.mean
         stable = own if p is not None and p < _NEW_BAG else stable
     low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
     return NaturalRange(stable.mean, float(low), float(high), p, mean)
+
+
+def _few_bags(many: int, level: float) -> float:
+    """Return how much further Student's quantile is than the normal one."""
+    tail = (1 + level) / 2
+    return float(student.ppf(tail, max(many - 2, 1)) / norm.ppf(tail))
 
 
 def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
