@@ -9,8 +9,8 @@ from scipy.special import expit
 
 import suffice as sf
 from suffice.errors import ParameterError
+from suffice.learner.calibration import calibrate_by_labels
 from suffice.learner.features import WITHOUT_PROBABILITIES
-from suffice.learner.noisy_labels import fit_link
 from suffice.learner.scoring import calibration_bins
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, held_out_link
 
@@ -162,7 +162,7 @@ def test_the_error_of_a_link_falls_with_the_held_out_labels(rng):
         _, y, probability = labelled(rng, rows)
         codes = np.where(rng.random(rows) < 0.25, 1 - y, y)
         logs = np.log(np.column_stack([1 - probability, probability]))
-        errors.append(fit_link(logs, codes, CHANNEL).error)
+        errors.append(calibrate_by_labels(logs, codes, CHANNEL).error)
     assert 1.8 < errors[0] / errors[1] < 5
 
 
@@ -172,7 +172,7 @@ def test_a_steep_link_of_classes_that_are_apart_has_no_error(rng):
     codes = np.where(rng.random(2_000) < 0.05, 1 - y, y)
     channel = np.array([[0.95, 0.05], [0.05, 0.95]])
     logs = np.where(y[:, None] == [0, 1], 0.0, -20.0)
-    assert fit_link(logs, codes, channel).error < 0.02
+    assert calibrate_by_labels(logs, codes, channel).error < 0.02
 
 
 @pytest.mark.parametrize("loss", ["square", "matsushita"])

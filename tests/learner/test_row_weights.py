@@ -11,8 +11,8 @@ from sklearn.utils.validation import has_fit_parameter
 import suffice as sf
 from suffice.engines.engine import Computing
 from suffice.errors import ParameterError
+from suffice.learner.calibration import calibrate_by_labels
 from suffice.learner.fit import fit as fit_any
-from suffice.learner.noisy_labels import fit_link
 from suffice.learner.problem import weigh_release
 from suffice.learner.rows import design_matrix
 from suffice.owner.parties.gathering import Enrolled, VoteTally
@@ -73,8 +73,10 @@ def test_whole_weights_of_a_link_are_repetitions(rng):
     labels = rng.integers(0, 3, 200)
     channel = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
     times = rng.integers(0, 4, 200)
-    weighted = fit_link(logs, labels, channel, times.astype(float))
-    repeated = fit_link(np.repeat(logs, times, axis=0), np.repeat(labels, times), channel)
+    weighted = calibrate_by_labels(logs, labels, channel, times.astype(float))
+    repeated = calibrate_by_labels(
+        np.repeat(logs, times, axis=0), np.repeat(labels, times), channel
+    )
     assert weighted.slope == pytest.approx(repeated.slope, abs=1e-3)
     np.testing.assert_allclose(weighted.shift, repeated.shift, atol=1e-3)
 

@@ -1,4 +1,4 @@
-"""The notebook view of a fitted learner: what it learnt from, and what that protects."""
+"""What all learners share: checks of exact data, scores, files, and the notebook view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -18,6 +19,7 @@ from sklearn.utils.validation import (
 from suffice.engines.engine import fold
 from suffice.engines.summary import PublicSummary, fit_pipeline
 from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.learner.calibration import class_probabilities
 from suffice.learner.features import FeatureModel
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
@@ -38,6 +40,7 @@ from suffice.tables.table import SelectedRows, Table
 
 __all__ = [
     "FIGURES",
+    "Classifier",
     "Learner",
     "LinearModel",
     "MissingFigureError",
@@ -275,44 +278,18 @@ class Learner(OwnErrors):
         return vars(self)[name]
 
 
-class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
-    """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
+class Classifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+    """Computes scores of mapped rows, and the classes and probabilities that they mean."""
 
-    Attributes
-    ----------
-    stored_as : str or None
-        The name of the learner in model files; None for learners without a file.
-    theta_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``. With two classes, positive scores mean the
-        second class.
-    coef_ : ndarray of shape (1, p) or (K, p)
-        The same in the units of the user's columns (`suffice.learner.features`).
-    intercept_ : ndarray of shape (1,) or (K,)
-        The score of a row whose features are all zero.
-    lam_ : float
-        The weight of the penalty.
-    """
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores of mapped rows, (n,) for two classes and (n, K) for more."""
+        raise NotImplementedError
 
-    theta_: np.ndarray
-
-    def _weights(self) -> np.ndarray:
-        return self.theta_
-
-    def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mapped rows of exact data and the codes of their labels."""
-        return self._weighted_data(X, y, None)[:2]
-
-    def _weighted_data(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return the mapped rows of exact data, the codes of their labels, and their weights."""
-        X, codes, weights = self._weighted_labels(X, y, sample_weight)
-        if len(self.classes_) < 2:
-            raise ParameterError(
-                "The labels hold one class only. A classifier needs at least two: add rows of"
-                " another class."
-            )
-        return self._map_exact_rows(X, weights), codes, weights
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each class (n, K), if scores are log odds."""
+        if scores.ndim == 1:
+            return class_probabilities(scores)
+        return np.asarray(softmax(scores, axis=1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of rows.
@@ -339,7 +316,7 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
             If the learner is not fitted.
         """
         batches = mapped_batches(self._new_rows(X), self.pipeline_, new=True)
-        scores = [np.ascontiguousarray(rows) @ self.theta_ for rows in batches]
+        scores = [self._scores(rows) for rows in batches]
         if not scores:
             raise TableError("The table has no rows. Use a table with at least one row.")
         return np.concatenate(scores)
@@ -370,6 +347,68 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        ParameterError
+            If the model has scores but no probabilities; see ``gives_probabilities``.
+        TableError
+            If the table has no rows or lacks a column.
+        """
+        self._check_probabilities()
+        return self._probabilities(self.decision_function(X))
+
+
+class LinearModel(Classifier):
+    """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
+
+    Attributes
+    ----------
+    stored_as : str or None
+        The name of the learner in model files; None for learners without a file.
+    theta_ : ndarray of shape (d,) or (d, K)
+        One weight per coordinate of ``pipeline_``. With two classes, positive scores mean the
+        second class.
+    coef_ : ndarray of shape (1, p) or (K, p)
+        The same in the units of the user's columns (`suffice.learner.features`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
+    lam_ : float
+        The weight of the penalty.
+    """
+
+    theta_: np.ndarray
+
+    def _weights(self) -> np.ndarray:
+        return self.theta_
+
+    def _weighted_data(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the mapped rows of exact data, the codes of their labels, and their weights."""
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        if len(self.classes_) < 2:
+            raise ParameterError(
+                "The labels hold one class only. A classifier needs at least two: add rows of"
+                " another class."
+            )
+        return self._map_exact_rows(X, weights), codes, weights
+
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(np.ascontiguousarray(rows) @ self.theta_)
 
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.
@@ -453,7 +492,7 @@ class TwoClasses(LinearModel):
 
     def _mapped_edges(self, X: Any, y: Any) -> np.ndarray:
         """Return y_i x_i of exact data, x_i as the pipeline maps it and y_i = -1 or +1."""
-        rows, codes = self._mapped_data(X, y)
+        rows, codes, _ = self._weighted_data(X, y, None)
         if len(self.classes_) > 2:
             raise ParameterError(
                 "Only binary classification is supported. The type of the target is multiclass."

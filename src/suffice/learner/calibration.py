@@ -20,14 +20,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logit, logsumexp, ndtri, softmax
 
 __all__ = [
     "Calibration",
+    "LabelMeans",
+    "LogOdds",
     "calibrate_by_labels",
     "calibrate_by_product",
+    "class_probabilities",
     "class_proportions",
     "expected_share",
+    "gaussian_log_odds",
+    "log_odds_of_scores",
 ]
 
 
@@ -38,6 +43,11 @@ _UNLIKELY = 1e-9
 _FEW = 8  # coarse steps that are likely: with fewer, finer ones are taken between them
 _BINS = 1000  # of scores of two classes
 _GRID = (np.arange(1000) + 0.5) / 1000  # proportions of the second of two classes
+_LARGEST_LABEL_MEAN = 0.98  # one class may be rare
+_LARGEST_CORRELATION = 0.97  # of scores with labels
+_LARGEST_GAUSSIAN_CORRELATION = 0.75  # the same where the tails of scores are not known
+_GAUSSIAN_QUANTILES = 400  # of scores that stand for those of rows
+_SMALLEST_SLOPE = 1e-6  # of standardised scores: predictions and probabilities agree
 _NEWTON_STEPS, _MOST_STEP = 6, 2.0
 _SETTLED = 1e-5
 _LEAST = 1e-300
@@ -62,7 +72,11 @@ class Calibration:
 
     slope: float
     shift: np.ndarray
-    error: float
+    error: float = 0.0
+
+    def apply(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each class (n, K) for scores (n, K)."""
+        return np.asarray(softmax(self.slope * scores + self.shift, axis=1))
 
 
 def class_proportions(
@@ -351,3 +365,155 @@ def _nearest_link(
     best = minimize(divergence, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     error = float((rows @ deviations).mean())
     return Calibration(float(best[0]), np.append(0.0, best[1:]), error)
+
+
+def class_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Return the probability of each class: of one score per row by its link, else in proportion.
+
+    Scores of three classes or more are log odds of each class against all others.
+    """
+    positive = expit(scores)
+    if scores.ndim == 1:
+        return np.column_stack([1 - positive, positive])
+    total = positive.sum(axis=1, keepdims=True)
+    return np.asarray(positive / np.maximum(total, 1e-300))
+
+
+@dataclass(frozen=True)
+class LabelMeans:
+    """What is known of labels: E[y s] and E[y], and the standard deviation of the first.
+
+    Attributes
+    ----------
+    product : float
+        E[y s], without the part that the model has learnt from noise.
+    error : float
+        The standard deviation of ``product`` by noise.
+    mean : float or None
+        E[y]; None if it is not known. Then scores of 0 count as undecided.
+    """
+
+    product: float
+    error: float
+    mean: float | None
+
+    @property
+    def balance(self) -> float:
+        """E[y], held away from -1 and +1; 0 if it is not known."""
+        return (
+            0.0
+            if self.mean is None
+            else float(np.clip(self.mean, -_LARGEST_LABEL_MEAN, _LARGEST_LABEL_MEAN))
+        )
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """The log odds of the second class: ``slope`` times the score, plus ``offset``."""
+
+    slope: float
+    offset: float
+
+
+def log_odds_of_scores(
+    scores: np.ndarray, labels: LabelMeans, most: float = _LARGEST_CORRELATION
+) -> LogOdds:
+    """Return the log odds of least logistic risk over unlabelled rows with these scores.
+
+    Where E[y s] has an error, the slope is integrated out. No
+    correlation of scores and labels above ``most`` is believed.
+    """
+    free = labels.mean is not None
+    centre = float(scores.mean()) if free else 0.0
+    size = float(np.sqrt(np.mean((scores - centre) ** 2)))
+    if not size > 1e-12 * max(abs(centre), 1e-300):
+        return LogOdds(0.0, float(logit((1 + labels.balance) / 2)))
+    standard = (scores - centre) / size
+    covariance = _possible((labels.product - labels.balance * centre) / size, labels, most)
+    if labels.error > 1e-10 * size:
+        slope, offset = _mean_link(standard, covariance, labels.error / size, labels)
+    else:
+        slope, offset = _least_risk(standard, covariance, labels)
+    slope = max(slope, _SMALLEST_SLOPE)
+    return LogOdds(slope / size, offset - slope * centre / size)
+
+
+def _mean_link(
+    scores: np.ndarray, product: float, error: float, labels: LabelMeans
+) -> tuple[float, float]:
+    """Return slope and offset, with slopes integrated out; the score of the first class is 0."""
+    shares = np.array([1 - labels.balance, 1 + labels.balance]) / 2
+    link = calibrate_by_product(
+        np.column_stack([np.zeros_like(scores), scores]),
+        shares,
+        (product + float(scores.mean())) / 2,  # E[s if y = 1] = (E[y s] + E[s]) / 2
+        error / 2,
+        shifted=labels.mean is not None,
+    )
+    return link.slope, float(link.shift[1])
+
+
+def _possible(covariance: float, labels: LabelMeans, most: float) -> float:
+    """Return a covariance of standardised scores and labels that is not beyond what can be."""
+    return float(np.clip(covariance, 0.0, most * np.sqrt(1 - labels.balance**2)))
+
+
+def _least_risk(scores: np.ndarray, product: float, labels: LabelMeans) -> tuple[float, float]:
+    """Return slope and offset of least logistic risk; without E[y] the offset is 0."""
+    free = labels.mean is not None
+    design = np.column_stack([scores, np.full_like(scores, float(free))])
+    goal = np.array([product, labels.balance * free]) / 2
+    ridge = np.diag([1e-4, 0.0 if free else 1.0])  # so that the slope exists always
+
+    def risk(weights: np.ndarray) -> float:
+        even = np.logaddexp(design @ weights / 2, -design @ weights / 2).mean()
+        return float(even - goal @ weights + weights @ ridge @ weights / 2)
+
+    def gradient(weights: np.ndarray) -> np.ndarray:
+        half = np.tanh(design @ weights / 2)
+        return np.asarray(design.T @ half / (2 * len(half)) - goal + ridge @ weights)
+
+    def hessian(weights: np.ndarray) -> np.ndarray:
+        half = np.tanh(design @ weights / 2)
+        return np.asarray((design.T * (1 - half**2)) @ design / (4 * len(half)) + ridge)
+
+    best = minimize(
+        risk, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact",
+        options={"gtol": 1e-10},
+    ).x  # fmt: skip
+    return max(float(best[0]), 0.0), float(best[1]) if free else 0.0
+
+
+def gaussian_log_odds(square: float, mean_score: float | None, labels: LabelMeans) -> LogOdds:
+    """Return the log odds if scores are Gaussian in each class, with one variance.
+
+    ``square`` is E[s^2] and ``mean_score`` E[s]; if either mean is not known, classes are taken to
+    lie at +-E[y s]. With class means m_1, m_0 and the variance v within them the log odds are
+    logit pi + (m_1 - m_0)/v (s - (m_1 + m_0)/2). Scores of real tables have
+    longer tails, so no correlation with labels above 0.75 is believed.
+    """
+    if mean_score is None or labels.mean is None:
+        labels, mean_score = LabelMeans(labels.product, labels.error, None), 0.0
+    variance = square - mean_score**2
+    if not variance > 1e-24 * square:
+        return LogOdds(0.0, float(logit((1 + labels.balance) / 2)))
+    covariance = (labels.product - labels.balance * mean_score) / float(np.sqrt(variance))
+    spread = float(np.sqrt(1 - labels.balance**2))
+    correlation = _possible(covariance, labels, _LARGEST_GAUSSIAN_CORRELATION) / spread
+    standard = _two_normals(correlation, (1 + labels.balance) / 2)
+    scores = mean_score + float(np.sqrt(variance)) * standard
+    return log_odds_of_scores(scores, labels, _LARGEST_GAUSSIAN_CORRELATION)
+
+
+def _two_normals(correlation: float, share: float) -> np.ndarray:
+    """Return quantiles of two classes of scores, with mean 0, variance 1 and this correlation."""
+    second = int(np.clip(round(_GAUSSIAN_QUANTILES * share), 2, _GAUSSIAN_QUANTILES - 2))
+    within = np.sqrt(1 - correlation**2)
+    parts = []
+    for count, mean in (
+        (second, correlation * np.sqrt((1 - share) / share)),
+        (_GAUSSIAN_QUANTILES - second, -correlation * np.sqrt(share / (1 - share))),
+    ):
+        parts.append(mean + within * ndtri((np.arange(count) + 0.5) / count))
+    scores = np.concatenate(parts)
+    return np.asarray((scores - scores.mean()) / scores.std())

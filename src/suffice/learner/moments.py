@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import expit, logit, ndtr, ndtri
+from scipy.special import logit, ndtr, ndtri
 from scipy.stats import truncnorm
 
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.calibration import class_probabilities
 from suffice.learner.features import FeatureUnits
 from suffice.learner.operator import MAJORITY_HIDDEN, NoiseWarning
 from suffice.learner.sklearn_names import Interval, fit_context
@@ -41,7 +42,6 @@ __all__ = [
     "MomentNumbers",
     "Scores",
     "Thinning",
-    "class_probabilities",
     "cleaned",
     "contrast_scores",
     "expected_accuracy",
@@ -620,18 +620,6 @@ class ExpectedAccuracy:
     high: float
 
 
-def class_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return the probability of each class: of one score per row by its link, else in proportion.
-
-    Scores of three classes or more are log odds of each class against all others.
-    """
-    positive = expit(scores)
-    if scores.ndim == 1:
-        return np.column_stack([1 - positive, positive])
-    total = positive.sum(axis=1, keepdims=True)
-    return np.asarray(positive / np.maximum(total, 1e-300))
-
-
 @dataclass(frozen=True)
 class _GaussianScores:
     """A score of given variance, and the threshold that tells its classes apart."""
@@ -837,9 +825,8 @@ class MomentClassifier(LinearModel):
         self.numbers_ = numbers
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class."""
-        return class_probabilities(self.decision_function(X))
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return class_probabilities(scores)
 
     def coefficient_intervals(self, level: float = 0.9) -> CoefficientIntervals:
         """Return ridge coefficients with intervals that cover what the noise has done to them.

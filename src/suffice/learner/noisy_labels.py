@@ -1,4 +1,11 @@
-"""Estimators that `suffice fit --estimator` names, and the settings that are tried of each."""
+"""Learn from randomised labels with any classifier, and calibrate it through their channel.
+
+A classifier trained on randomised labels estimates q = P p, with P the channel. P^-1 q would bring
+p back, but amplifies the errors of q and leaves [0, 1]. So p = softmax(slope log q + shift) is
+fitted to held-out randomised labels through the channel (forward correction: Patrini et al. 2017,
+Theorem 2, of two parameters a class instead of the whole model), with the slope integrated out
+(`suffice.learner.calibration`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri, softmax
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -16,9 +23,9 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES, Learner
-from suffice.learner.calibration import calibrate_by_labels
-from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES, FeatureModel, FeatureUnits
+from suffice.learner.base import FIGURES, Classifier
+from suffice.learner.calibration import Calibration, calibrate_by_labels
+from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES, FeatureUnits
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.sklearn_names import (
     HasMethods,
@@ -31,7 +38,6 @@ from suffice.learner.weights import (
     CLASS_WEIGHT,
     check_takes_weights,
     checked_weights,
-    weighted_codes,
 )
 from suffice.models.trees import BoostedTrees
 from suffice.release.merge import apart, merge
@@ -40,13 +46,11 @@ from suffice.tables.pipeline import Pipeline
 
 __all__ = [
     "ESTIMATORS",
-    "ChannelLink",
     "NoisyLabelClassifier",
     "Settings",
     "StoredEstimator",
     "default_settings",
     "estimator_named",
-    "fit_link",
     "label_losses",
     "linear_scores",
     "tree_scores",
@@ -94,65 +98,10 @@ def default_settings(name: str, rows: int) -> Settings:
 _SMALLEST_CHANCE = 1e-300  # of a probability whose logarithm is taken
 
 
-@dataclass(frozen=True, eq=False)
-class ChannelLink:
-    """Computes p(y | x) = softmax(slope log q(x) + shift) from the classifier's own q(x).
-
-    A classifier trained on randomised labels estimates q = P p, with P the channel. P^-1 q would
-    bring p back, but amplifies the errors of q and leaves [0, 1]. This link is fitted to held-out
-    randomised labels instead, through the channel.
-
-    Attributes
-    ----------
-    slope : float
-        How much surer the true classes are than the randomised ones, at least 0. At 0 every row
-        gets the same probabilities: the rows tell nothing of the labels.
-    shift : ndarray of shape (K,)
-        What is added to the logarithm of each class.
-    error : float
-        How far off probabilities are on average, by what held-out labels leave open.
-    """
-
-    slope: float
-    shift: np.ndarray
-    error: float = 0.0
-
-    def apply(self, log_probabilities: np.ndarray) -> np.ndarray:
-        """Return the probabilities of true classes (n, K) for the logarithms of q (n, K)."""
-        return np.asarray(softmax(self.slope * log_probabilities + self.shift, axis=1))
-
-
 def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
     """Return -log (P p_i)_z(i), the log loss of each randomised label z(i)."""
     chances = (channel[labels] * probabilities).sum(axis=1)
     return np.asarray(-np.log(np.maximum(chances, _SMALLEST_CHANCE)))
-
-
-def fit_link(
-    log_probabilities: np.ndarray,
-    labels: np.ndarray,
-    channel: np.ndarray,
-    weights: np.ndarray | None = None,
-) -> ChannelLink:
-    """Return the mean link over all slopes, as held-out randomised labels make them likely.
-
-    The likelihood is prod_i (P softmax(slope u_i + shift))_z(i) (forward correction: Patrini et al.
-    2017, Theorem 2, of two parameters a class instead of the whole model). The slope is integrated
-    out (`suffice.learner.calibration`). The first class has no shift.
-
-    Parameters
-    ----------
-    log_probabilities : ndarray of shape (n, K)
-        u_i, the logarithms of what a classifier says of rows that it has not seen.
-    labels : ndarray of shape (n,)
-        z(i), the codes of their randomised labels.
-    channel : ndarray of shape (K, K)
-        P[z, y] = P(randomised label z | true label y).
-    weights : ndarray of shape (n,), optional
-        How much each row counts; all alike unless set.
-    """
-    link = calibrate_by_labels(log_probabilities, labels, channel, weights)
-    return ChannelLink(link.slope, link.shift, link.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +126,7 @@ class StoredEstimator:
         return np.asarray(softmax(rows @ self.scores[:-1] + self.scores[-1], axis=1))
 
 
-def tree_scores(estimator: Any, link: ChannelLink) -> BoostedTrees:
+def tree_scores(estimator: Any, link: Calibration) -> BoostedTrees:
     """Return the trees whose scores have the link's probabilities.
 
     softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant cancels.
@@ -189,7 +138,7 @@ def tree_scores(estimator: Any, link: ChannelLink) -> BoostedTrees:
     return boosted_trees(estimator).rescaled(link.slope, link.shift)
 
 
-def linear_scores(estimator: Any, link: ChannelLink) -> np.ndarray | None:
+def linear_scores(estimator: Any, link: Calibration) -> np.ndarray | None:
     """Return weights (d + 1, K) with the link's probabilities; None of what is not linear."""
     if isinstance(estimator, StoredEstimator):
         weights = estimator.scores
@@ -261,7 +210,7 @@ class _RandomisedLabels:
         return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
 
 
-class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+class NoisyLabelClassifier(Classifier):
     """Computes the classifier of true labels from a release of kind ``label-responses``.
 
         q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
@@ -294,7 +243,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         The estimator, fitted to all rows with the settings ``settings_``.
     settings_ : dict
         The settings that were taken.
-    link_ : ChannelLink
+    link_ : Calibration
         Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
     link_error_ : float
         How far off probabilities are on average, because held-out labels leave the link open.
@@ -414,7 +363,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         data = _RandomisedLabels(rows, codes, len(channel), weights)
         counts = np.ones(len(rows)) if weights is None else weights
         folds = self._held_out_folds(rows)
-        self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
+        self.link_ = Calibration(1.0, np.zeros(len(channel)))
         self.settings_ = dict(settings[0])
         exact = np.array_equal(channel, np.eye(len(channel)))
         self.link_error_ = 0.0 if exact else inf
@@ -423,7 +372,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         if folds and len(channel) > 1:
             tries = [data.held_out(base, setting, folds) for setting in settings]
             links = [
-                fit_link(t.log_probabilities, codes[t.rows], channel, counts[t.rows]) for t in tries
+                calibrate_by_labels(t.log_probabilities, codes[t.rows], channel, counts[t.rows])
+                for t in tries
             ]
             losses = [
                 label_losses(link.apply(t.log_probabilities), codes[t.rows], channel)
@@ -555,7 +505,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         self.pipeline_ = replace(self.pipeline_, intercept=0.0)
         codes = np.arange(len(self.classes_))
         self.estimator_ = StoredEstimator(_stored_scores(model), codes)
-        self.link_ = ChannelLink(1.0, np.zeros(len(codes)))
+        self.link_ = Calibration(1.0, np.zeros(len(codes)))
         refused = model.details.get("loss") == WITHOUT_PROBABILITIES
         self.link_error_ = inf if refused else 0.0
         self.accuracy_ = model.details.get("accuracy")
@@ -577,60 +527,18 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             return weights
         return np.asarray(weights[:, 1] - weights[:, 0])
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of rows: log-odds, or one logarithm per class up to a constant.
-
-        Parameters
-        ----------
-        X : table
-            New rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            One score per row for two classes, one per row and class for more.
-        """
-        rows, weights = self._mapped(X), self._linear_weights()
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        """Return log-odds, or one logarithm per class up to a constant."""
+        weights = self._linear_weights()
         if weights is not None:
             return np.asarray(rows @ weights[:-1] + weights[-1])
         logs = _log_probabilities(self.estimator_, rows, len(self.classes_))
         scores = self.link_.slope * logs + self.link_.shift
         return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each declared class.
-
-        Parameters
-        ----------
-        X : table
-            New rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One row for each of X, in its order.
-
-        Raises
-        ------
-        ParameterError
-            If the randomised labels tell too little about probabilities.
-        """
-        self._check_probabilities()
-        return self._linked(X)
-
-    def _linked(self, X: Any) -> np.ndarray:
-        """Return the link's probabilities."""
-        rows = self._mapped(X)
-        return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
-
     def _probability_refusal(self) -> str:
-        return TOO_LITTLE if self.link_error_ == inf else super()._probability_refusal()
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row; by ``class_weight`` the least costly."""
-        weighted = weighted_codes(self, X)
-        best = self._linked(X).argmax(axis=1) if weighted is None else weighted
-        return np.asarray(self.classes_[best])
+        refused = getattr(self, "link_error_", 0.0) == inf
+        return TOO_LITTLE if refused else super()._probability_refusal()
 
 
 def _stored_scores(model: Release) -> BoostedTrees | np.ndarray:

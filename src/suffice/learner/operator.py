@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import softmax
 
 from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
@@ -421,34 +420,10 @@ class FactoredClassifier(FiguredModel):
         """Return what is pickled: the model, without the rows that it was learnt from."""
         return {k: v for k, v in super().__getstate__().items() if k != "_evidence"}
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One probability per row and class, in the order of ``classes_``.
-
-        Raises
-        ------
-        ParameterError
-            If the loss gives scores but no probabilities ("linear", or a function; with three
-            classes or more all but logistic), or the model was learnt from parties, whose votes are
-            no probabilities.
-        TableError
-            If the table has no rows or lacks a column.
-        """
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         loss = loss_named(self.loss)
-        if loss.link is None or self._probability_refusal():
-            raise ParameterError(self._probability_refusal())
-        scores = self.decision_function(X)
-        if scores.ndim > 1:
-            return np.asarray(softmax(scores, axis=1))
+        if scores.ndim > 1 or loss.link is None:
+            return super()._probabilities(scores)
         least = _SMALLEST_SQUARE_PROBABILITY if loss.name == "square" else 0.0
         positive = np.clip(loss.link(scores), least, 1 - least)
         return np.column_stack([1 - positive, positive])

@@ -14,14 +14,11 @@ from suffice.errors import ParameterError
 from suffice.kernels import rados as kernels_rados
 from suffice.kernels.rados import subset_sums
 from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.calibration import LabelMeans, LogOdds, log_odds_of_scores
 from suffice.learner.rado_moments import (
     SCORES_ONLY,
-    LabelMeans,
-    LogOdds,
     RadoMoments,
-    class_probabilities,
     log_odds_of_moments,
-    log_odds_of_scores,
     moments_of,
     rados_of,
 )
@@ -262,35 +259,12 @@ class BoostedModel(TwoClasses):
         for scores in self.staged_decision_function(X):
             yield self.classes_[(scores > 0).astype(int)]
 
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` works."""
-        return bool(getattr(self, "calibrated_", True))
+    def _probability_refusal(self) -> str:
+        calibrated = getattr(self, "calibrated_", True)
+        return super()._probability_refusal() if calibrated else _NO_PROBABILITIES
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class: a logistic function of the score.
-
-        Parameters
-        ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-            One probability per row and class, in the order of ``classes_``.
-
-        Raises
-        ------
-        ParameterError
-            If the noise hides how large probabilities are.
-        TableError
-            If the table has no rows or lacks a column.
-        """
-        scores = self.decision_function(X)
-        if not self.gives_probabilities:
-            raise ParameterError(_NO_PROBABILITIES)
-        return class_probabilities(self.scale_ * scores)
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return super()._probabilities(self.scale_ * scores)
 
     def _details(self) -> dict[str, Any]:
         loss = "logistic" if self.gives_probabilities else f"logistic, {SCORES_ONLY}"

@@ -9,17 +9,8 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
-from suffice.learner.rado_moments import (
-    SCORES_ONLY,
-    LabelMeans,
-    LogOdds,
-    RadoMoments,
-    class_probabilities,
-    gaussian_log_odds,
-    log_odds_of_moments,
-    log_odds_of_scores,
-    moments_of,
-)
+from suffice.learner.calibration import LabelMeans, LogOdds, gaussian_log_odds, log_odds_of_scores
+from suffice.learner.rado_moments import SCORES_ONLY, RadoMoments, log_odds_of_moments, moments_of
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.weights import CLASS_WEIGHT, RADOS_HAVE_NONE, refuse_weights
@@ -394,35 +385,9 @@ class RadoRidge(TwoClasses):
             self.theta_[-1] += log_odds.offset / weight
         self._link = "logistic" if self.calibrated_ else f"square, {SCORES_ONLY}"
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-            One probability per row and class, in the order of ``classes_``.
-
-        Raises
-        ------
-        ParameterError
-            If the noise hides how much scores vary; see ``calibrated_``.
-        TableError
-            If the table has no rows or lacks a column.
-        """
-        scores = self.decision_function(X)
-        if not self.gives_probabilities:
-            raise ParameterError(_NO_PROBABILITIES)
-        return class_probabilities(scores)
-
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` works."""
-        return bool(getattr(self, "calibrated_", True))
+    def _probability_refusal(self) -> str:
+        calibrated = getattr(self, "calibrated_", True)
+        return super()._probability_refusal() if calibrated else _NO_PROBABILITIES
 
     def _details(self) -> dict[str, Any]:
         return {"loss": self._link, **dict.fromkeys(FIGURES), "risk": self.risk_}

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from suffice.errors import ParameterError
+from suffice.learner.calibration import class_probabilities
 from suffice.learner.fit import fit, learning_from, model_of
 from suffice.learner.moments import (
     ALLOWANCE,
     BLEND,
     Blend,
     MomentClassifier,
-    class_probabilities,
     cleaned,
     contrast_scores,
     expected_accuracy,

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import suffice as sf
 from suffice.cli.main import app
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.noisy_labels import ChannelLink, fit_link, label_losses
+from suffice.learner.calibration import Calibration, calibrate_by_labels
+from suffice.learner.noisy_labels import label_losses
 
 ROWS = 3000
 
@@ -43,13 +44,13 @@ def channel_of(count: int, keep: float) -> np.ndarray:
 def test_the_link_is_found_again_from_randomised_labels(count, rng):
     """Slope and shift of the true model, within four standard errors of 200,000 labels."""
     scores = rng.normal(size=(200_000, count))
-    true = ChannelLink(2.5, np.append(0.0, rng.normal(size=count - 1)))
+    true = Calibration(2.5, np.append(0.0, rng.normal(size=count - 1)))
     logs = log_softmax(scores, axis=1)
     p = true.apply(logs)
     codes = (rng.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1)
     channel = channel_of(count, 0.7)
     labels = randomise(codes, channel, rng)
-    estimate = fit_link(logs, labels, channel)
+    estimate = calibrate_by_labels(logs, labels, channel)
     assert abs(estimate.slope - true.slope) < 0.12
     np.testing.assert_allclose(estimate.shift, true.shift, atol=0.12)
 
@@ -60,7 +61,7 @@ def test_unequal_channels_are_inverted_too(rng):
     codes = (rng.random(len(scores)) < expit(2 * scores - 1)).astype(int)
     channel = np.array([[0.9, 0.4], [0.1, 0.6]])
     logs = log_softmax(np.column_stack([np.zeros_like(scores), scores]), axis=1)
-    estimate = fit_link(logs, randomise(codes, channel, rng), channel)
+    estimate = calibrate_by_labels(logs, randomise(codes, channel, rng), channel)
     p = estimate.apply(logs)[:, 1]
     np.testing.assert_allclose(p, expit(2 * scores - 1), atol=0.03)
 
@@ -69,7 +70,7 @@ def test_labels_that_the_rows_do_not_tell_get_the_prior(rng):
     logs = log_softmax(rng.normal(size=(100_000, 2)), axis=1)
     channel = channel_of(2, 0.75)
     labels = randomise((rng.random(100_000) < 0.2).astype(int), channel, rng)
-    link = fit_link(logs, labels, channel)
+    link = calibrate_by_labels(logs, labels, channel)
     assert link.slope < 0.05
     np.testing.assert_allclose(link.apply(logs)[:, 1], 0.2, atol=0.03)
 

@@ -9,13 +9,13 @@ from sklearn.linear_model import LogisticRegression
 
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
-from suffice.learner.fit import fit, model_of
-from suffice.learner.rado_boosting import RadoBoost
-from suffice.learner.rado_moments import (
+from suffice.learner.calibration import (
     LabelMeans,
     gaussian_log_odds,
     log_odds_of_scores,
 )
+from suffice.learner.fit import fit, model_of
+from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.release.codec import decode, encode
 from suffice.release.release import Release

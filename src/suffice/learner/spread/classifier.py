@@ -386,7 +386,7 @@ class SpreadClassifier(LinearModel):
         OptimisationError
             If the solver stops short of ``tol``.
         """
-        rows, codes = self._mapped_data(X, y)
+        rows, codes, _ = self._weighted_data(X, y, None)
         channel = np.eye(len(self.classes_))
         return self._fit_rows(rows, codes, channel)
 
