@@ -94,7 +94,7 @@ class Situation:
     def advised(self, private: str, epsilon: float) -> str:
         """Return the candidate that advise would take; it sees no label."""
         own, _, _, _ = self.table(private)
-        return answer(self.question(private, epsilon), Source(own)).best.candidate.name
+        return answer(self.question(private, epsilon), Source(own)).best.name
 
     def probabilities(
         self, private: str, candidate: Candidate, draws: int

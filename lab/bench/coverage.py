@@ -629,8 +629,8 @@ def _advice(maker: Maker, seed: int) -> Outcome:
     population = pa.table(dict(zip(names, table.population.T, strict=True)))
     advice = sf.advise(private, 1.0, _DELTA, private="labels")
     right = []
-    for assessment in advice.assessments:
-        release = assessment.candidate.mechanism.release(private, table.labels, ledger=None)
+    for candidate in advice.candidates:
+        release = candidate.mechanism.release(private, table.labels, ledger=None)
         model = fit(release, private)
         right.append(table.accuracy(model.predict(population)))
     return Outcome(np.array([right[0] >= max(right) - 0.03]), np.array([0.03]))

@@ -24,6 +24,7 @@ __all__ = [
     "Utility",
     "accuracy_at",
     "check_balance",
+    "effective_labels",
     "planned_epsilons",
     "starred",
 ]
@@ -258,37 +259,103 @@ class PublicMoments:
         """f''(0): 1/4 for the logistic loss, 1/K for softmax."""
         return 1 / 4 if self.classes == 2 else 1 / self.classes
 
+    @property
+    def mean_variance(self) -> float:
+        """The mean square of a coordinate: the mean variance of centred rows."""
+        return max(float(self.values.mean()), _NOTHING)
+
     def utility(self, variances: np.ndarray) -> Utility:
-        """Return the prediction for noise of these variances along the eigenvectors of S."""
-        label_variance = 4 * self.balance * (1 - self.balance)
+        """Return the prediction for noise of these variances along the eigenvectors of S.
+
+        Of K > 2 classes two columns are compared, whose rows are 2/K of all.
+        """
+        two = self.classes == 2
+        columns, pair, weight = (1.0, 1.0, 0.5) if two else (2.0, 2 / self.classes, 1.0)
+        relative = variances * columns / pair**2 / (4 * self.balance * (1 - self.balance))
+        penalties, count = _LAMS / self.curvature, pair * self.count
         rho = {
-            name: self._correlations(variances / label_variance, r2) for name, r2 in SIGNALS.items()
+            name: _correlations(self.values, relative, count, r2, penalties)
+            for name, r2 in SIGNALS.items()
         }
         accuracy = {
             name: accuracy_at(float(values.max()), self.balance) for name, values in rho.items()
         }
-        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
-        weight = 0.5 if self.classes == 2 else 1.0  # a/2
-        margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])
+        nothing = np.zeros_like(variances)
+        exact = _correlations(self.values, nothing, count, SIGNALS["usual"], penalties)
+        inverse = 1 / (_LAMS[np.argmax(exact)] + self.curvature * self.values)
+        margin = weight**2 * columns * float((inverse**2 * variances * self.values).sum())
         lam = float(_LAMS[np.argmax(rho["usual"])])
         return Utility(float(rho["usual"].max()), accuracy, margin, lam)
 
-    def _noise(self, variances: np.ndarray) -> np.ndarray:
-        """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
-        columns = 1.0 if self.classes == 2 else 2.0
-        return np.asarray(columns * (self._inverse**2 * variances * self.values).sum(axis=1))
+    def kept(self, variance: float, floor: float = 0.0) -> float:
+        """Return the part of the correlation of scores and labels that even noise leaves.
 
-    def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
-        """Return rho for each lam."""
-        s, inverse = self.values, self._inverse
-        pair = 1.0 if self.classes == 2 else 2 / self.classes  # the rows of the two compared
-        sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
-        k = r2 / max(float(s.sum()), _NOTHING) * pair**2
-        signal = k * (inverse**2 * s**3).sum(axis=1)
-        spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
-        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
+        The signal is the usual one. Penalties are multiples of the mean variance of a coordinate,
+        and ``floor`` at least: noise on second moments cannot be told from a penalty.
+        """
+        penalties = _LAMS * self.mean_variance
+        noisy, exact = (
+            _correlations(
+                self.values, np.full_like(self.values, added), self.count, SIGNALS["usual"],
+                np.maximum(penalties, least),
+            ).max()
+            for added, least in ((variance, floor), (0.0, 0.0))
+        )  # fmt: skip
+        return float(noisy / max(exact, _NOTHING))
 
-    @property
-    def _inverse(self) -> np.ndarray:
-        """H^-1 along the eigenvectors of S, a row for each lam."""
-        return 1 / (_LAMS[:, None] + self.curvature * self.values)
+
+def _correlations(
+    s: np.ndarray, variances: np.ndarray, count: float, r2: float, penalties: np.ndarray
+) -> np.ndarray:
+    """Return the correlation of scores and labels at each penalty.
+
+    Scores are those of theta = (penalty + S)^-1 mu, mu with noise of these variances along the
+    eigenvectors of S, ``s`` its eigenvalues, and with the noise s/count of sampled labels. A signal
+    in no preferred direction explains ``r2`` of the labels' variance.
+    """
+    inverse = 1 / (penalties[:, None] + s)
+    k = r2 / max(float(s.sum()), _NOTHING)
+    noise = (inverse**2 * (variances + s / count) * s).sum(axis=1)
+    spread = np.sqrt(k * (inverse**2 * s**3).sum(axis=1) + noise)
+    return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
+
+
+def effective_labels(rows: int, epsilon: float, classes: int, balance: float = EQUAL) -> float:
+    """Return as how many exact labels so many randomised ones count.
+
+    m ((e^eps - 1) / (e^eps + K - 1))^2 for K classes, that is m tanh^2(eps/2) for two. Labels of
+    two unequal classes have the variance c = 4 p (1 - p) and count as
+
+        m c / (1 / tanh^2(eps/2) - 1 + c),
+
+    the variance of a label over that of its unbiased estimate.
+
+    Parameters
+    ----------
+    rows : int
+        The number m of labels.
+    epsilon : float
+        Epsilon of each label.
+    classes : int
+        The number K of classes.
+    balance : float
+        The proportion p of the positive of two classes.
+
+    Returns
+    -------
+    float
+        A number of labels.
+
+    Examples
+    --------
+    >>> round(effective_labels(10_000, 1.0, 2)), round(effective_labels(10_000, 1.0, 10))
+    (2136, 215)
+    >>> round(effective_labels(10_000, 1.0, 2, balance=0.05))
+    491
+    """
+    odds = math.exp(min(epsilon, 300.0))
+    part = ((odds - 1) / (odds + classes - 1)) ** 2
+    if classes == 2:
+        variance = 4 * balance * (1 - balance)
+        part = variance / (1 / part - 1 + variance)
+    return rows * part
