@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "moments-products-once",
         "owner/moments.py",
-        '"products": LONGEST_CODE**2 / math.sqrt(2),',
-        '"products": LONGEST_CODE**2 / 2,',
+        '"products": (width * (width - 1) // 2, LONGEST_CODE**2 / math.sqrt(2), square),',
+        '"products": (width * (width - 1) // 2, LONGEST_CODE**2 / 2, square),',
         (_NOISE,),
         "Each product is in the matrix twice, and has too little noise for it.",
     ),
@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "moments-operator-of-many-classes",
         "owner/moments.py",
-        '"operator": times * LONGEST_CODE / weights.operator,',
-        '"operator": LONGEST_CODE / weights.operator,',
+        '"operator": (columns * width, times * LONGEST_CODE / weights.operator, linear / times),',
+        '"operator": (columns * width, LONGEST_CODE / weights.operator, linear / times),',
         (_NOISE,),
         "Means by class are summed K times, and have the noise of once.",
     ),

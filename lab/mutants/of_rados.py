@@ -223,8 +223,8 @@ MUTANTS = (
     Mutant(
         "private-scales-called-declared",
         "owner/scaling.py",
-        'return replace(fitted, origin=PRIVATE_ROWS), "rows"',
-        'return replace(fitted, origin=DECLARED), "rows"',
+        "origin = PRIVATE_ROWS if public is None else public_rows(summary.rows_hash)",
+        "origin = DECLARED if public is None else public_rows(summary.rows_hash)",
         ("owner/rados/test_rados.py::test_scales_read_off_private_rows_are_said_aloud",),
         "Means and deviations of private rows leave in the clear, and nobody says so.",
     ),

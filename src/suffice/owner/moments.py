@@ -1,4 +1,6 @@
-"""Gaussian noise on all blocks of second moments together, each with a deviation of its own.
+"""Moments of private records: products, means, means by class and proportions, with noise.
+
+One Gaussian noise is on all blocks together, each with a deviation of its own.
 
 Every number is an integer. Dividing each coordinate by its own deviation gives the case of
 ``privacy/proofs/gaussian.md``; ``privacy/proofs/moments.md`` says how.
@@ -57,7 +59,6 @@ __all__ = [
     "Moments",
     "MomentsUnit",
     "NoisyMoments",
-    "block_sizes",
     "calibrated_moments",
     "components_above_noise",
     "declared_columns",
@@ -136,40 +137,23 @@ class MomentNoise:
         }
 
 
-def block_sizes(width: int, classes: int) -> dict[str, int]:
-    """Return how many numbers each block has; a block without numbers is left out."""
-    columns = 1 if classes == 2 else classes
-    sizes = {
-        "diagonal": width,
-        "products": width * (width - 1) // 2,
-        "mean": width,
-        "operator": columns * width,
-        "counts": columns,
-    }
-    return {name: size for name, size in sizes.items() if size}
+def _blocks(width: int, weights: BlockWeights) -> dict[str, tuple[int, float, float]]:
+    """Return by block how many numbers it has, their reach, and what an integer is worth.
 
-
-def _reaches(weights: BlockWeights) -> dict[str, float]:
-    """Return what the weighted reach of 1 is worth in the integers of each block."""
+    The reach is what the weighted reach of 1 is in the integers of the block. An integer's worth is
+    in rows of length 1. A block without numbers is left out.
+    """
+    columns = 1 if weights.classes == 2 else weights.classes
     # The operator of three classes or more is summed K times, so that it is an integer.
-    times = 1 if weights.classes == 2 else weights.classes
-    return {
-        "diagonal": float(LONGEST_CODE**2),
-        "products": LONGEST_CODE**2 / math.sqrt(2),
-        "mean": LONGEST_CODE / weights.mean,
-        "operator": times * LONGEST_CODE / weights.operator,
-        "counts": 1 / weights.proportions,
+    times, square, linear = columns, float(LONGEST_CODE) ** -2, 1 / LONGEST_CODE
+    blocks = {
+        "diagonal": (width, float(LONGEST_CODE**2), square),
+        "products": (width * (width - 1) // 2, LONGEST_CODE**2 / math.sqrt(2), square),
+        "mean": (width, LONGEST_CODE / weights.mean, linear),
+        "operator": (columns * width, times * LONGEST_CODE / weights.operator, linear / times),
+        "counts": (columns, 1 / weights.proportions, 1.0),
     }
-
-
-def _units(classes: int) -> dict[str, float]:
-    """Return what one integer of each block is worth, in rows of length 1."""
-    times = 1 if classes == 2 else classes
-    square, linear = float(LONGEST_CODE) ** -2, 1 / LONGEST_CODE
-    return {
-        "diagonal": square, "products": square, "mean": linear,
-        "operator": linear / times, "counts": 1.0,
-    }  # fmt: skip
+    return {name: block for name, block in blocks.items() if block[0]}
 
 
 def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: float) -> MomentNoise:
@@ -180,28 +164,25 @@ def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: floa
     ParameterError
         If sums of so many rows would not fit into 64-bit integers.
     """
-    reaches, units = _reaches(weights), _units(weights.classes)
-    sizes = block_sizes(width, weights.classes)
     scale = multiplier * weights.sensitivity
-    shifts = {name: _shift(scale * reaches[name]) for name in sizes}
-    sigmas = {name: float(math.ceil(scale * reaches[name] * 2.0 ** shifts[name])) for name in sizes}
-    reach = _TAIL_RADIUS + 1 / multiplier
-    slack = sum(size * reach**2 / (24 * sigmas[name] ** 2) for name, size in sizes.items())
-    tail = sum(sizes.values()) * 2 * math.exp(-(_TAIL_RADIUS**2) / 2)
+    drawn = {}
+    for name, (size, reach, unit) in _blocks(width, weights).items():
+        # The least shift at which a deviation has enough steps.
+        shift = max(0, math.ceil(math.log2(_LEAST_SIGMA / (scale * reach))))
+        if rows * 2.0**shift / unit >= LARGEST_SUM:
+            raise ParameterError("there are too many rows for one release; release in parts.")
+        sigma = float(math.ceil(scale * reach * 2.0**shift))
+        drawn[name] = (size, shift, sigma, unit)
+    farthest = _TAIL_RADIUS + 1 / multiplier
+    slack = sum(size * farthest**2 / (24 * sigma**2) for size, _, sigma, _ in drawn.values())
+    tail = sum(size for size, *_ in drawn.values()) * 2 * math.exp(-(_TAIL_RADIUS**2) / 2)
     # Float rounding of scale, and of the sensitivity, is far below 1e-12.
     event = Gaussian(multiplier * (1 - 1e-12), slack, tail)
     blocks = {}
-    for name, size in sizes.items():
-        if rows * 2.0 ** shifts[name] / units[name] >= LARGEST_SUM:
-            raise ParameterError("there are too many rows for one release; release in parts.")
-        noise = GaussianNoise(Sensitivity(1, 1.0, size), event, sigmas[name])
-        blocks[name] = BlockNoise(shifts[name], noise, units[name] * 2.0 ** -shifts[name])
+    for name, (size, shift, sigma, unit) in drawn.items():
+        noise = GaussianNoise(Sensitivity(1, 1.0, size), event, sigma)
+        blocks[name] = BlockNoise(shift, noise, unit * 2.0**-shift)
     return MomentNoise(event, weights, blocks)
-
-
-def _shift(sigma: float) -> int:
-    """Return the least shift at which a deviation of ``sigma`` steps has enough of them."""
-    return max(0, math.ceil(math.log2(_LEAST_SIGMA / sigma)))
 
 
 def calibrated_moments(
@@ -566,7 +547,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
         """Return how much noise a release would have, from public information alone."""
-        if isinstance(self.standardize, str) and self.standardize == "rows":
+        if self.scaled_by(promised=True) == "rows":
             raise ParameterError(
                 "A plan reads no private row. Declare ranges or a bound, or name a public table."
             )
@@ -582,10 +563,8 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     def private_rows(self, source: Source) -> PrivateRows:
         """Return the private table with its pipeline, which has no intercept."""
         clipped = self
-        from_rows = self.standardize is not None and not (
-            isinstance(self.standardize, str) and self.standardize == "none"
-        )
-        if self.clip is None and self.bound is None and self.pipeline is None and from_rows:
+        fitted = self.scaled_by(promised=True) in {"public", "rows"}
+        if self.clip is None and self.bound is None and fitted:
             clipped = replace(self, clip=CLIP)
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
         pipeline = replace(rows.pipeline, intercept=0.0)
@@ -642,8 +621,6 @@ def plan_moments(
 
 
 _LEAST_SQUARE = 0.5  # times the noise of a square, that a component must have on average
-_MOST = 4096  # coordinates of a row of moments
-_CLIP = 0.2  # quantile of public row lengths, that of Moments
 
 
 def components_above_noise(
@@ -699,7 +676,8 @@ def components_above_noise(
     'components:30'
     """
     kind = "ranks+components" if ranks else "components"
-    reader = MeanOperator(1.0, map=f"{kind}:{_MOST}", clip=_CLIP, intercept=0.0, missing="mean")
+    most = f"{kind}:{_MOST_COORDINATES}"
+    reader = MeanOperator(1.0, map=most, clip=CLIP, intercept=0.0, missing="mean")
     public_rows = reader.public_rows(public, label=label, features=features)
     sample, _ = public_rows.sample()
     squares = np.mean((sample / public_rows.pipeline.bound) ** 2, axis=0)

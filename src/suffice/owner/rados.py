@@ -1103,7 +1103,7 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
         ParameterError
             If scales would come from private rows, or if there is not exactly one epsilon.
         """
-        if isinstance(self.standardize, str) and self.standardize == "rows":
+        if self.scaled_by(promised=True) == "rows":
             raise ParameterError(
                 "A plan reads no private row. Declare --range or --bound, or give a public table"
                 " with --standardize FILE."

@@ -10,7 +10,7 @@ import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -308,17 +308,22 @@ class PrivateScaling:
         """
         if self.clip is not None and self.bound is not None:
             raise ParameterError("Rows are clipped twice. Use --bound or --clip, not both.")
-        self._check_map(promised=promised)
+        scaled_by = self.scaled_by(promised=promised)
+        public = None
+        if scaled_by == "public":  # whose own cells tell its types
+            public = open_table(self.standardize, text=self.categories or ())
         label, features = source.label, source.features
         if self.pipeline is not None:
             features = given_features(self.pipeline, features)
-        table = self._private_table(source.data, label, features, promised=promised)
+        table = self._private_table(source.data, label, features, scaled_by, public)
         roles = resolve_roles(table.schema, label=label, features=features)
-        ranges = self._ranges(table.schema, roles, protect)
-        pipeline, scaled_by = self._pipeline(
-            table, roles, ranges, promised=promised, computing=source
-        )
-        public = self._public_table() if scaled_by == "public" else None
+        texts = self._texts(table.schema, roles)
+        ranges = self._ranges([n for n in roles.features if n not in texts], protect)
+        pipeline = self.pipeline
+        if pipeline is None and scaled_by == "declared":
+            pipeline = self._declared(roles, texts, ranges)
+        elif pipeline is None:
+            pipeline = self._fitted(public, table, roles, source)
         rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
         if protect:
             coded = _with_codes(rows, self.intercept)
@@ -333,57 +338,63 @@ class PrivateScaling:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
         return replace(rows, pipeline=replace(pipeline, bound=bound, intercept=intercept))
 
-    def _wanted(self, *, promised: bool) -> Any:
-        """Return where scales come from: a public table, "rows", "none" or "declared"."""
-        if self.standardize is not None:
-            return self.standardize
-        declared = self.ranges is not None or self.bound is not None
-        return "declared" if declared or promised else "rows"
-
-    def _check_map(self, *, promised: bool) -> None:
-        """Raise unless a map, if there is one, can be fitted on a public table."""
-        if self.map is None:
-            return
-        if self.pipeline is not None:
+    def scaled_by(self, *, promised: bool) -> str:
+        """Return where scales come from: a given pipeline, public or private rows, declarations."""
+        if self.map is not None and self.pipeline is not None:
             raise ParameterError("The pipeline already fixes the map. Remove --map.")
-        wanted = self._wanted(promised=promised)
-        if isinstance(wanted, str) and wanted in {"rows", "none", "declared"}:
+        if self.pipeline is not None:
+            return "given"
+        if self.standardize is not None and (
+            not isinstance(self.standardize, str) or self.standardize not in {"rows", "none"}
+        ):
+            return "public"
+        if self.map is not None:
             raise ParameterError(
                 "A feature map is fitted on public rows. Name them with --standardize FILE, or"
                 " remove --map."
             )
-
-    def _public_table(self) -> Table:
-        """Return the table that scales come from; its own cells tell its types."""
-        return open_table(self.standardize, text=self.categories or ())
+        if self.standardize is not None:
+            return "rows" if self.standardize == "rows" else "declared"
+        declared = promised or self.ranges is not None or self.bound is not None
+        return "declared" if declared else "rows"
 
     def _private_table(
-        self, data: Any, label: str | None, features: Sequence[str] | None, *, promised: bool
+        self,
+        data: Any,
+        label: str | None,
+        features: Sequence[str] | None,
+        scaled_by: str,
+        public: Table | None,
     ) -> Table:
         """Return the private table; a CSV file's columns have the types that are declared.
 
         Columns with categories, and those that are texts in the public table, are texts, all others
         numbers: no type is read off a private cell, unless scales are as well.
         """
-        wanted = self._wanted(promised=promised)
         coded = list(self.categories or {})
         if self.pipeline is not None:
             coded = [c.name for c in self.pipeline.columns if c.categories is not None]
-        elif isinstance(wanted, str) and wanted == "rows":
+        elif scaled_by == "rows":
             if features is None:
                 return open_table(data, text=[label, *coded])
             uncoded = [name for name in features if name not in coded]
             return open_table(open_columns(data, uncoded, label=label), text=coded)
-        elif not isinstance(wanted, str) or wanted not in {"none", "declared"}:
-            schema = self._public_table().schema
+        elif public is not None:
+            schema = public.schema
             coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
         names = column_names(data) if features is None else features
         numbers = [name for name in names if name != label and name not in coded]
         return open_declared(data, text=[label, *coded], numbers=numbers)
 
-    def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
+    def _texts(self, schema: pa.Schema, roles: Roles) -> set[str]:
+        """Return the features that become categories; a given pipeline says which."""
+        if self.pipeline is not None:
+            return {c.name for c in self.pipeline.columns if c.categories is not None}
+        declared = self.categories or {}
+        return {n for n in roles.features if n in declared or is_categorical(schema.field(n).type)}
+
+    def _ranges(self, numbers: Sequence[str], protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""
-        numbers = [n for n in roles.features if not self._is_text(schema, n)]
         declared = ByColumn.of(self.ranges)
         strange = sorted({*declared.named, *protect} - set(numbers))
         if strange:
@@ -394,35 +405,11 @@ class PrivateScaling:
         limits = {name: coded[name] for name in numbers}
         return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
 
-    def _is_text(self, schema: pa.Schema, name: str) -> bool:
-        """Say whether a column becomes categories: as a given pipeline has it, if there is one."""
-        if self.pipeline is not None:
-            return any(c.name == name and c.categories is not None for c in self.pipeline.columns)
-        return name in (self.categories or {}) or is_categorical(schema.field(name).type)
-
-    def _pipeline(
-        self,
-        table: Table,
-        roles: Roles,
-        ranges: Mapping[str, Range],
-        *,
-        promised: bool,
-        computing: Computing,
-    ) -> tuple[Pipeline, str]:
-        """Return the pipeline, its norm bound still open, and where it came from."""
-        if self.pipeline is not None:
-            return self.pipeline, "given"
-        wanted = self._wanted(promised=promised)
-        if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            fitted, row_hash = self._fitted(self._public_table(), roles, computing)
-            return replace(fitted, origin=public_rows(row_hash)), "public"
-        if wanted == "rows":
-            fitted, _ = self._fitted(table, roles, computing)
-            return replace(fitted, origin=PRIVATE_ROWS), "rows"
-        return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
-
-    def _fitted(self, table: Table, roles: Roles, computing: Computing) -> tuple[Pipeline, str]:
-        """Return the pipeline of a table's columns, and their hash; its label is never read."""
+    def _fitted(
+        self, public: Table | None, private: Table, roles: Roles, computing: Computing
+    ) -> Pipeline:
+        """Return the pipeline of public columns, or else of private ones; no label is read."""
+        table = private if public is None else public
         resolve_roles(table.schema, features=roles.features)
         declared = dict(self.categories or {})
         summary = public_summary(table, roles.features, frozenset(declared), computing)
@@ -434,15 +421,17 @@ class PrivateScaling:
             clip=self.clip,
             map_spec=self.map,
         )
-        return fitted, summary.rows_hash
+        origin = PRIVATE_ROWS if public is None else public_rows(summary.rows_hash)
+        return replace(fitted, origin=origin)
 
     def _declared(
-        self, schema: pa.Schema, roles: Roles, ranges: Mapping[str, Range], *, scaled: bool
+        self, roles: Roles, texts: Collection[str], ranges: Mapping[str, Range]
     ) -> Pipeline:
         """Return the pipeline of what was declared: ranges become [-1, 1], or nothing is scaled."""
+        scaled = self.standardize is None  # and not "none"
         columns, mean, scale = [], [], []
         for name in roles.features:
-            if self._is_text(schema, name):
+            if name in texts:
                 values = tuple((self.categories or {}).get(name, ()))
                 if not values:
                     raise ParameterError(
@@ -456,7 +445,13 @@ class PrivateScaling:
                 continue
             columns.append(Column(name))
             if scaled and name not in ranges:
-                raise _no_range(name)
+                raise ParameterError(
+                    f"Column {name!r} has no declared range, and it is never read from private"
+                    " rows. Declare it (--range; Python: ranges), or give a public table"
+                    " (--standardize FILE). If it holds texts, declare them (--categories; Python:"
+                    " categories). --standardize none leaves numbers as they are; --standardize"
+                    " rows is not differentially private."
+                )
             low, high = ranges[name] if scaled else (-1.0, 1.0)
             mean.append((low + high) / 2)
             scale.append((high - low) / 2)
@@ -521,15 +516,6 @@ def _checked_range(name: str, limits: Any) -> Range:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError(f"Column {name!r}: a range is two finite numbers, the lesser first.")
     return low, high
-
-
-def _no_range(name: str) -> ParameterError:
-    return ParameterError(
-        f"Column {name!r} has no declared range, and it is never read from private rows. Declare it"
-        " (--range; Python: ranges), or give a public table (--standardize FILE). If it holds"
-        " texts, declare them (--categories; Python: categories). --standardize none leaves"
-        " numbers as they are; --standardize rows is not differentially private."
-    )
 
 
 def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
