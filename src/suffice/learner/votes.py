@@ -27,7 +27,7 @@ from suffice.release.release import Release
 
 __all__ = ["VoteClassifier"]
 
-_LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
+_PENALTY_WEIGHT = 1e-4  # of the default estimator: lam of Hamm et al. 2016, Section 6
 
 
 class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
@@ -160,20 +160,20 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
     ) -> "VoteClassifier":
         """Fit the estimator to rows that have one label each."""
-        self.estimator_ = self._chosen(len(rows) if weights is None else weights.sum(), labels)
+        count = len(rows) if weights is None else weights.sum()
+        if (labels == labels[0]).all():
+            self.estimator_ = DummyClassifier(strategy="most_frequent")
+        elif self.estimator is not None:
+            self.estimator_ = clone(self.estimator)
+        else:
+            C = 1 / (count * _PENALTY_WEIGHT)
+            self.estimator_ = LogisticRegression(C=C, fit_intercept=False, max_iter=10_000)
         if weights is None:
             self.estimator_.fit(rows, labels)
             return self
         check_takes_weights(self.estimator_)
         self.estimator_.fit(rows, labels, sample_weight=weights)
         return self
-
-    def _chosen(self, rows: float, labels: np.ndarray) -> Any:
-        if (labels == labels[0]).all():
-            return DummyClassifier(strategy="most_frequent")
-        if self.estimator is not None:
-            return clone(self.estimator)
-        return LogisticRegression(C=1 / (rows * _LAM), fit_intercept=False, max_iter=10_000)
 
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

@@ -35,6 +35,7 @@ __all__ = [
     "Supervision",
     "bags_of",
     "check_identified",
+    "class_shares",
     "estimate_mean_operator",
     "group_sums",
     "operator_of_bags",
@@ -200,12 +201,17 @@ class FlippedLabels(Supervision):
         return OperatorEstimate(as_operator(matrix), noise_of_gram(second, 1 / m), classes, note)
 
 
+def _as_numbers(values: Any) -> np.ndarray:
+    """Return values as an array; an empty one, which fits nothing, if they are no numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
 def _channel(rates: Any, classes: int) -> np.ndarray:
     """Return P, or say why these rates leave nothing to invert."""
-    try:
-        channel = np.asarray(rates, dtype=np.float64)
-    except (TypeError, ValueError):
-        channel = np.empty(0)
+    channel = _as_numbers(rates)
     if classes == 2 and channel.shape == (2,):
         channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
     if channel.shape != (classes, classes):
@@ -264,14 +270,12 @@ def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
     """
     if isinstance(rows, WeightedRows):
         return source.estimate(rows)
-    try:
-        mapped = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(
-            "rows must be a matrix of numbers. Map them with a pipeline first."
-        ) from None
+    mapped = _as_numbers(rows)
     if mapped.ndim != 2 or 0 in mapped.shape or not np.isfinite(mapped).all():
-        raise ParameterError("rows must be a matrix of finite numbers, with one row per record.")
+        raise ParameterError(
+            "rows must be a matrix of finite numbers, with one row per record. Map them with a"
+            " pipeline first."
+        )
     if not isinstance(source, Supervision):
         raise ParameterError(
             "source must be an object of suffice.learner.weak, such as PlainLabels."
@@ -595,7 +599,7 @@ class BagMoments:
 
 def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagMoments:
     """Return the bags of these rows, or say what does not fit."""
-    shares = _shares(proportions, classes)
+    shares = class_shares(proportions, classes)
     codes = np.asarray(bags)
     if codes.shape != (len(rows),) or codes.dtype.kind not in "iu":
         raise ParameterError(
@@ -617,12 +621,9 @@ def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagM
     return BagMoments(codes, sizes, means, shares, squares)
 
 
-def _shares(proportions: Any, classes: int) -> np.ndarray:
-    """Return class shares (n, K)."""
-    try:
-        matrix = np.asarray(proportions, dtype=np.float64)
-    except (TypeError, ValueError):
-        matrix = np.empty(0)
+def class_shares(proportions: Any, classes: int) -> np.ndarray:
+    """Return class shares (n, K); of two classes those of the second, (n,), are enough."""
+    matrix = _as_numbers(proportions)
     if matrix.ndim == 1 and classes == 2 and len(matrix):
         matrix = np.column_stack([1 - matrix, matrix])
     if matrix.ndim != 2 or matrix.shape[1] != classes:

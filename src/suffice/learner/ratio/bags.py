@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from suffice.errors import ParameterError
-from suffice.learner.weak import CONDITION_LIMIT
+from suffice.learner.weak import CONDITION_LIMIT, class_shares
 from suffice.models.simplex import nearest_proportions
 from suffice.release.release import Release
 from suffice.tables.labels import check_classes
@@ -273,19 +273,10 @@ def exact_bags(
 ) -> KnownBags:
     """Return bags whose proportions are known exactly, one line per name; checked."""
     labels = check_classes(classes)
-    try:
-        shares = np.asarray(proportions, dtype=np.float64)
-    except (TypeError, ValueError):
-        shares = np.empty(0)
-    if shares.shape != (len(names), len(labels)):
+    shares = class_shares(proportions, len(labels))
+    if len(shares) != len(names):
         raise ParameterError(
-            f"proportions must be a matrix with {len(names)} rows (bags) and {len(labels)} columns"
-            " (classes)."
-        )
-    inside = ((shares >= 0) & (shares <= 1)).all()
-    if not (inside and np.allclose(shares.sum(axis=1), 1, atol=1e-6)):
-        raise ParameterError(
-            "proportions must be between 0 and 1, and those of each bag must sum to one."
+            f"proportions must have {len(names)} rows, one per bag. It has {len(shares)}."
         )
     many = np.asarray(sizes, dtype=np.float64)
     return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))

@@ -18,6 +18,7 @@ discrete columns have a joint prior of all combinations of their values (`JointS
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, Self
@@ -68,7 +69,12 @@ def predicted_features(records: Corrupted) -> CleanFeatures:
     Columns of text, and those with a table of flips, are taken as independent of all others.
     """
     independent = clean_features(records, "marginals")
-    joint = [j for j, column in enumerate(records.columns) if _is_linear(column)]
+    # E[x~ | x] must be linear in x: that of added noise is, and that of even flips of numbers.
+    joint = [
+        j
+        for j, column in enumerate(records.columns)
+        if not isinstance(column.noise, Flips) or (column.numeric and column.noise.keep is not None)
+    ]
     if not joint:
         return independent
     part = Corrupted(
@@ -81,13 +87,6 @@ def predicted_features(records: Corrupted) -> CleanFeatures:
     root = np.zeros((mean.shape[1], residual_root.shape[1]))
     root[starts] = residual_root
     return replace(independent, mean=mean, spread=spread if spread.any() else None, root=root)
-
-
-def _is_linear(column: SpreadColumn) -> bool:
-    """Whether E[x~ | x] is linear in x, as the Gaussian prior needs it."""
-    if isinstance(column.noise, Flips):
-        return column.numeric and column.noise.keep is not None
-    return True
 
 
 def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
@@ -209,40 +208,23 @@ def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
     observed_codes = np.ravel_multi_index(
         tuple(np.asarray(c, dtype=np.int64) for c in records.cells), sizes
     )
-    channel = _kronecker([noise.matrix for noise in noises])
+    matrices: list[np.ndarray] = [noise.matrix for noise in noises]
+    channel = reduce(np.kron, matrices)
     if learned:
         observed = np.bincount(observed_codes, minlength=combinations) / records.count
         likely = maximum_likelihood(observed[None, :], channel)[0]
     else:
-        likely = _kronecker(_marginals(records, prior))
+        marginals = []
+        for j, noise in enumerate(noises):
+            own_prior = None if isinstance(prior, str) else [np.asarray(prior[j])]
+            marginals.append(marginals_of(records.cells[j][:, None], noise, prior, own_prior)[0])
+        likely = reduce(np.kron, marginals)
     joint = channel * likely
     posterior = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return JointStates(_points(records, sizes), posterior, observed_codes)
-
-
-def _marginals(records: Corrupted, prior: Prior) -> list[np.ndarray]:
-    marginals = []
-    for j, column in enumerate(records.columns):
-        cells, noise = records.cells[j][:, None], column.noise
-        assert isinstance(noise, Flips)  # noqa: S101  # for the type checker
-        own_prior = None if isinstance(prior, str) else [np.asarray(prior[j])]
-        marginals.append(marginals_of(cells, noise, prior, own_prior)[0])
-    return marginals
-
-
-def _kronecker(factors: list[np.ndarray]) -> np.ndarray:
-    """Return the Kronecker product of the factors, from left to right."""
-    product = factors[0]
-    for factor in factors[1:]:
-        product = np.kron(product, factor)
-    return product
-
-
-def _points(records: Corrupted, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return the coordinates of all combinations, the last column changing fastest."""
-    places = np.indices(sizes).reshape(len(sizes), -1)
+    places = np.indices(sizes).reshape(len(sizes), -1)  # the last column changes fastest
     parts = [coordinates(c)[at] for c, at in zip(records.columns, places, strict=True)]
-    return np.hstack([*parts, np.ones((places.shape[1], 1))])
+    points = np.hstack([*parts, np.ones((combinations, 1))])
+    return JointStates(points, posterior, observed_codes)
 
 
 _IMPORTANCE_SOLVER = "suffice.papers.spread"  # by name: learners do not import the papers
@@ -460,7 +442,13 @@ class SpreadClassifier(LinearModel):
         """
         check_prior(records, self.prior)
         self.classes_ = np.array(classes)
-        knowledge = _knowledge_of(records, self.prior)
+        knowledge: Knowledge | None = None
+        if not (isinstance(self.prior, str) and self.prior == "gaussian"):
+            knowledge = joint_states(records, self.prior)  # where combinations are few
+        if knowledge is None and _is_dependent(self.prior):
+            knowledge = predicted_features(records)
+        elif knowledge is None:
+            knowledge = clean_features(records, self.prior)
         return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), records)
 
     def _fit_rows(
@@ -541,15 +529,6 @@ class SpreadClassifier(LinearModel):
 def _is_dependent(prior: Prior) -> bool:
     """Whether the prior lets columns depend on each other."""
     return isinstance(prior, str) and prior in {"learned", "gaussian"}
-
-
-def _knowledge_of(records: Corrupted, prior: Prior) -> Knowledge:
-    """Return what is known of the clean records: by combinations if few, else by moments."""
-    gaussian = isinstance(prior, str) and prior == "gaussian"
-    joint = None if gaussian else joint_states(records, prior)
-    if joint is not None:
-        return joint
-    return predicted_features(records) if _is_dependent(prior) else clean_features(records, prior)
 
 
 def corrupted_records(release: Release) -> Corrupted:

@@ -298,6 +298,11 @@ class SpreadLikelihood(Objective):
         """Return the likelihood of some of the records."""
         return replace(self, features=self.features.select_rows(rows), codes=self.codes[rows])
 
+    def sample(self, rng: np.random.Generator) -> "SpreadLikelihood":
+        """Return the likelihood of at most 20,000 records, on which a penalty is chosen."""
+        order = rng.permutation(len(self.codes))[:_MOST_RECORDS]
+        return self if len(order) == len(self.codes) else self.select_rows(np.sort(order))
+
     def __call__(self, theta: np.ndarray, lam: float = 0.0) -> tuple[float, np.ndarray]:
         """Return -(1/n) sum_i log p(c~_i) + (lam/2) ||w||^2, w without constant; its gradient."""
         clean, pull = self.features.expected(theta)
@@ -514,11 +519,10 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
             " --penalty-weight (Python: lam=...)."
         )
     rng = np.random.default_rng(seed)
-    order = rng.permutation(count)[:_MOST_RECORDS]
-    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
+    sample = likelihood.sample(rng)
     exact = np.array_equal(likelihood.channel, np.eye(*likelihood.channel.shape))
     lam = _cross_validated(sample, max_iter, rng) if exact else most_evident_lam(sample, max_iter)
-    return lam * len(order) / count
+    return lam * len(sample.codes) / count
 
 
 def most_evident_lam(likelihood: SpreadLikelihood, max_iter: int) -> float:
@@ -570,9 +574,7 @@ def squared_sizes(likelihood: SpreadLikelihood) -> np.ndarray:
 
 def label_information(likelihood: SpreadLikelihood, theta: np.ndarray) -> np.ndarray:
     """Return the eigenvalues of F, the mean information of a randomised label on the scores."""
-    clean = likelihood.features.expected(theta)[0]
-    shares = np.column_stack([1 - clean, clean]) if clean.ndim == 1 else clean
-    channel = likelihood.channel
+    shares, channel = by_class(likelihood.features.expected(theta)[0]), likelihood.channel
     chances = np.maximum(shares @ channel.T, np.finfo(float).tiny)
     # J = P diag(p) - Pp p^T, so that J^T diag(1/Pp) J = diag(p) P^T diag(1/Pp) P diag(p) - p p^T.
     weighted = np.einsum("ni,ik,il->nkl", 1 / chances, channel, channel, optimize=True)
@@ -610,12 +612,10 @@ def held_out_link(
     tell little, models are too sure of themselves at any penalty that keeps a weak signal. So the
     slope is integrated out (`suffice.learner.calibration`).
     """
-    count = len(likelihood.codes)
     rng = np.random.default_rng(seed)
-    order = rng.permutation(count)[:_MOST_RECORDS]
-    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
-    folds = rng.permutation(len(order)) % _FOLDS
-    fold_lam = lam * count / len(order)
+    sample = likelihood.sample(rng)
+    folds = rng.permutation(len(sample.codes)) % _FOLDS
+    fold_lam = lam * len(likelihood.codes) / len(sample.codes)
     pairs = []
     for held_out in (folds == fold for fold in range(_FOLDS)):
         training = sample.select_rows(~held_out)
