@@ -269,7 +269,7 @@ def minimise_with_1norm(
     return _certified(at, rest, used, tol)
 
 
-_LARGEST_HESSIAN = 4000
+_LARGEST_HESSIAN = 4000  # rows: 128 MB
 _LARGEST_METRIC = 2**25  # entries of the Hessian's blocks that the solver may hold
 _SAMPLE_TOL = 1e-5  # of a start; a sample of rows is farther from all of them than that
 _EVALUATIONS = 24  # d over this many evaluations of the risk cost as much as one Hessian block
@@ -399,33 +399,15 @@ class FactoredProblem:
         value = even - float(np.vdot(parameters, pull - squared / 2 * parameters))
         return value, slopes - pull + squared * parameters
 
-    def hessian_product(
-        self, parameters: np.ndarray, direction: np.ndarray, lam: float = 0.0
-    ) -> np.ndarray:
-        """Return the Hessian of the risk at ``parameters`` times ``direction``, of equal shape.
-
-        Binary: X^T diag(w g''(z)) X v; softmax: X^T [w (p . (X V) - p <p, X V>)]. The squared
-        penalty is in it, a 1-norm has no curvature.
-        """
-        rows = self.weighted
-        moved, scores = rows.scores(direction), rows.scores(parameters)
-        if self.loss is None:
-            shares = softmax(scores, axis=1)
-            moved = shares * (moved - np.sum(shares * moved, axis=1, keepdims=True))
-            moved *= rows.weights[:, None]
-        else:
-            moved *= rows.weights * self.loss.second(scores)
-        return rows.combined(moved) + self._penalty_weights(lam)[1] * direction
-
     def hessian(self, parameters: np.ndarray, lam: float = 0.0) -> np.ndarray:
         """Return the Hessian (d, d), or (dK, dK) in the order of ``parameters.ravel()``.
 
-        Softmax's is refused above 4000 rows and columns; use `hessian_product` there.
+        The squared penalty is in it, a 1-norm has no curvature. Above 4000 rows it is refused.
         """
         squared = self._penalty_weights(lam)[1].ravel()
         if squared.size > _LARGEST_HESSIAN:
             raise ParameterError(
-                f"A Hessian of {squared.size} rows is too large. Use hessian_product instead."
+                f"A Hessian of {squared.size} rows is too large. Use fewer features or classes."
             )
         if self.loss is not None:
             return self.weighted.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)

@@ -110,7 +110,7 @@ BAD = {
     "rank": (np.repeat([0, 1, 2], [60, 60, 80]), THIRD, "classes 1, 2 apart.* Form bags in which"),
     "few bags": (None, [[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], "Use at least 3 bags"),
     "small": (np.repeat([0, 1], [9, 191]), SKEWED, "fewer than 10 rows, for example 0.*Join bags"),
-    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "2 rows \\(bags\\) and 2 columns"),
+    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "must have 2 columns, one per class"),
     "no class": (np.repeat([0, 1, 2], [60, 60, 80]), [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]],
                  "Class 2 occurs in no bag.* leave the class out"),
     "sum": (None, [[0.9, 0.2], [0.1, 0.9]], "sum to one"),

@@ -161,11 +161,6 @@ class KnownBags:
             unprojected=None if self.unprojected is None else paired(self.unprojected),
         )
 
-    @property
-    def private(self) -> bool:
-        """Whether the proportions have noise."""
-        return self.variances is None or bool(self.variances.any())
-
     @cached_property
     def solved(self) -> np.ndarray:
         """A (K, M) with class = A bag: the least squares solution of P class = bag, sizes weighed.

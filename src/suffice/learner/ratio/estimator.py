@@ -315,8 +315,9 @@ class ClassRatio(Learner):
             The rows of all bags.
         bags : str or array of shape (n,)
             Which bag each row is in: the name of a column of ``X``, or one bag per row.
-        proportions : array of shape (M, K)
-            The class proportions of the bags, in the order of their sorted names.
+        proportions : array of shape (M, K) or (M,)
+            The class proportions of the bags, in the order of their sorted names; for two classes
+            also those of the second only.
         classes : sequence
             The K classes.
 
