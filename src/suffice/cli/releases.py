@@ -493,12 +493,16 @@ class _PlanDisplay(JsonOutput, Overwriting):
             from suffice.pages.plots import draw_plan
 
             draw_plan(plan.curves(), self.plot, overwrite=self.force)
-        if self.json:
-            show_json(plan.to_json())
-            return
-        show_table(plan.title, tuple(plan.columns), plan.cells())
-        for line in plan.advice:
-            say(line)
+        _show_plan(plan, as_json=self.json)
+
+
+def _show_plan(plan: Any, *, as_json: bool) -> None:
+    """Print a plan as JSON, or as a table with its advice."""
+    if as_json:
+        show_json(plan.to_json())
+        return
+    show_table(plan.title, tuple(plan.columns), plan.cells())
+    say(*plan.advice)
 
 
 def _planned(name: str, declared: Option) -> Option | None:
@@ -551,12 +555,8 @@ def _advise_command() -> TyperCommand:
         question = inputs.make("question", Question)
         with progress("reading") as count_rows:
             source = Source(table, **inputs.fields("source", Source), progress=count_rows)
-            advice: Any = answer(question, source)
-        if inputs.make("output", JsonOutput).json:
-            show_json(advice.to_json())
-            return
-        show_table(advice.title, tuple(advice.columns), advice.cells())
-        say(*advice.advice)
+            advice = answer(question, source)
+        _show_plan(advice, as_json=inputs.make("output", JsonOutput).json)
 
     return make_command("advise", parts, run, help=_HELP)
 

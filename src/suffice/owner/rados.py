@@ -9,7 +9,7 @@ whatever the labels are. Signs are drawn batch by batch from the operating syste
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -32,7 +32,7 @@ from suffice.owner.mechanism import (
     Mechanism,
     as_scaled,
 )
-from suffice.owner.moments import MomentNoise, calibrated_moments
+from suffice.owner.moments import calibrated_moments
 from suffice.owner.scaling import (
     PUBLIC_FACTS,
     UNCLIPPED,
@@ -771,15 +771,11 @@ def _noise_rules(asked: "Rados", rows: PrivateRows) -> list[tuple[bool, str]]:
 
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
-_SHARED, _ON_SUMS, _ON_RECORDS = (
-    "rados, shared noise",
-    "rados, noise on the matrix",
-    "rados, noise on records",
-)
+_SHARED = "rados, shared noise"
 _WHERE = {
     _SHARED: "once, to all sums",
-    _ON_SUMS: "to every sum",
-    _ON_RECORDS: "to every record",
+    "rados, noise on the matrix": "to every sum",
+    "rados, noise on records": "to every record",
 }  # how a table shows what JSON has codes for
 _VERDICTS = {
     "fine": "useful",
@@ -808,26 +804,46 @@ def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta:
     spread = math.sqrt(size * square) / 2
     step = lattice_step(pipeline.norm_bound)
 
+    def row(release: str, number: int, noise: float, mean_noise: float) -> dict[str, Any]:
+        verdict = "mean only" if mean_noise <= _DROWNED * spread else "drowned"
+        if noise <= _DROWNED * spread:
+            verdict = "fine" if noise <= _FINE * spread else "noisy"
+        unit = "label" if release == _SHARED else "record"
+        return {
+            "release": release, "unit": unit, "count": number, "noise": noise,
+            "mean_noise": mean_noise, "spread": spread, "verdict": verdict,
+        }  # fmt: skip
+
     def gaussian(memberships: int, number: int) -> float:
         reach = record_sensitivity(pipeline, step, memberships, number)
         return GaussianNoise.calibrated(reach, epsilon, delta).scale * step
 
     def on_sums(number: int) -> dict[str, Any]:
         noise = gaussian(most_memberships(number, "hadamard" if number > 1 else "iid"), number)
-        return _row(_ON_SUMS, number, spread, noise, noise / math.sqrt(number))
+        return row("rados, noise on the matrix", number, noise, noise / math.sqrt(number))
 
-    on_labels = label_noise(label_sensitivity(pipeline, step), epsilon, delta)
-    shared = math.sqrt(on_labels.variance) * step
-    edges = gaussian(1, 1) * math.sqrt(size / 2)
-    label, record = _row(_SHARED, count, spread, shared, shared), on_sums(count)
+    reach = label_sensitivity(pipeline, step)
+    shared = math.sqrt(label_noise(reach, epsilon, delta).variance) * step
+    label, record = row(_SHARED, count, shared, shared), on_sums(count)
     powers = (2**k for k in range(count.bit_length() - 1, 0, -1) if 2**k < count)
-    survive = (row for row in map(on_sums, powers) if row["noise"] <= _DROWNED * spread)
+    survive = (some for some in map(on_sums, powers) if some["noise"] <= _DROWNED * spread)
     fewer = [*islice(survive, 1)] if record["noise"] > _DROWNED * spread else []
-    table = [label, record, *fewer, _row(_ON_RECORDS, count, spread, edges, edges / math.sqrt(2))]
+    edges = gaussian(1, 1) * math.sqrt(size / 2)
+    local = row("rados, noise on records", count, edges, edges / math.sqrt(2))
+    table = [label, record, *fewer, local]
+    # Noise of variance v on each of n rados of m rows is 4 v/m in the mean products of two columns.
+    # Once that is subtracted, an error of 4 v/(m sqrt(n)) remains; on the mean operator it is
+    # 2 sqrt(v/n)/m.
     width = len(pipeline.outputs) - (pipeline.intercept > 0)
-    moments = calibrated_moments(width, 2, size, epsilon, delta)
-    ratios = _over_moments(record, pipeline.bound, size, moments)
-    advice = [*_advice(label, record, fewer), *_moments_advice(**ratios)]
+    blocks = calibrated_moments(width, 2, size, epsilon, delta).blocks
+    deviations = {name: block.deviation / size for name, block in blocks.items()}
+    products = 4 * record["noise"] ** 2 / (size * math.sqrt(count)) / pipeline.bound**2
+    operator = 2 * record["mean_noise"] / size / pipeline.bound
+    over_moments = {
+        "products": products / deviations.get("products", deviations["diagonal"]),
+        "operator": operator / deviations["operator"],
+    }
+    advice = [*_advice(label, record, fewer), *_moments_advice(**over_moments)]
     return Plan(
         title=(
             f"Subset sums of {size:,} rows: how much they vary, and their noise"
@@ -843,94 +859,57 @@ def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta:
             "verdict": lambda row: _VERDICTS[row["verdict"]],
         },
         rows=table,
-        facts={"rows": size, "options": table, "noise_over_moments": ratios, "advice": advice},
+        facts={
+            "rows": size, "options": table, "noise_over_moments": over_moments, "advice": advice,
+        },
         advice=advice,
-    )
-
-
-def _row(
-    release: str, count: int, spread: float, noise: float, mean_noise: float
-) -> dict[str, Any]:
-    """Return a row of the plan: the noise on a rado and on the mean of all, beside its spread."""
-    verdict = "mean only" if mean_noise <= _DROWNED * spread else "drowned"
-    if noise <= _DROWNED * spread:
-        verdict = "fine" if noise <= _FINE * spread else "noisy"
-    return {
-        "release": release,
-        "unit": "label" if release == _SHARED else "record",
-        "count": count,
-        "noise": noise,
-        "mean_noise": mean_noise,
-        "spread": spread,
-        "verdict": verdict,
-    }
-
-
-def _over_moments(
-    record: Mapping[str, Any], bound: float, size: int, moments: MomentNoise
-) -> dict[str, float]:
-    """Return the noise of rados over that of moments, on products and on the mean operator.
-
-    Noise of variance v on each of n rados of m rows is 4 v/m in the mean products of two columns.
-    Once that is subtracted, an error of 4 v/(m sqrt(n)) remains; on the mean operator it is
-    2 sqrt(v/n)/m.
-    """
-    deviations = {name: block.deviation / size for name, block in moments.blocks.items()}
-    products = 4 * record["noise"] ** 2 / (size * math.sqrt(record["count"])) / bound**2
-    operator = 2 * record["mean_noise"] / size / bound
-    return {
-        "products": products / deviations.get("products", deviations["diagonal"]),
-        "operator": operator / deviations["operator"],
-    }
-
-
-def _moments_advice(products: float, operator: float) -> list[str]:
-    """Return when moments are the better release, if they are: records protected, two classes."""
-    if min(products, operator) <= 1:
-        return []
-    smaller, together = (
-        f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
-        for ratio in (operator, products)
-    )
-    sentence = (
-        "To protect records, release moments instead: their noise is"
-        f" {smaller} smaller on the mean operator. On how columns vary together it is"
-        f" {together} smaller. Only epsilon, delta and the numbers of rows, columns and"
-        " sums decide this. See `suffice plan moments`."
-    )
-    return [sentence]
+    )  # fmt: skip
 
 
 def _advice(
     label: Mapping[str, Any], record: Mapping[str, Any], fewer: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Return what to do, in sentences."""
+) -> Iterator[str]:
+    """Yield what to do, in sentences."""
     spread = record["spread"]
     if record["noise"] <= _DROWNED * spread:
-        return ["The noise is not much larger than what the sums vary by themselves."]
+        yield "The noise is not much larger than what the sums vary by themselves."
+        return
     useful = "Only the mean" if record["verdict"] == "mean only" else "Nothing"
     with_fewer = "".join(
         f" With --count {row['count']} it would be {row['noise'] / spread:.2g} times."
         for row in fewer
     )
-    remedy = (
-        "Raise --epsilon, or wait for more rows."
-        if label["noise"] > _DROWNED * spread
-        else "If only labels are private, use --unit label. If rows may be seen too, release the"
-        " mean operator."
+    yield (
+        f"Protecting records: the noise on each of {record['count']} sums is"
+        f" {record['noise'] / spread:.2g} times what they vary by themselves.{with_fewer} On"
+        f" their mean it is {record['mean_noise'] / spread:.2g} times. {useful} is useful for"
+        " learning."
     )
-    return [
-        (
-            f"Protecting records: the noise on each of {record['count']} sums is"
-            f" {record['noise'] / spread:.2g} times what they vary by themselves.{with_fewer} On"
-            f" their mean it is {record['mean_noise'] / spread:.2g} times. {useful} is useful for"
-            " learning."
-        ),
-        (
-            f"Protecting labels: the noise is {label['noise'] / spread:.2g} times what the sums"
-            f" vary by. {remedy}"
-        ),
-    ]
+    remedy = "Raise --epsilon, or wait for more rows."
+    if label["noise"] <= _DROWNED * spread:
+        remedy = (
+            "If only labels are private, use --unit label. If rows may be seen too, release the"
+            " mean operator."
+        )
+    yield (
+        f"Protecting labels: the noise is {label['noise'] / spread:.2g} times what the sums vary"
+        f" by. {remedy}"
+    )
+
+
+def _moments_advice(products: float, operator: float) -> Iterator[str]:
+    """Yield when moments are the better release, if they are: records protected, two classes."""
+    if min(products, operator) > 1:
+        smaller, together = (
+            f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
+            for ratio in (operator, products)
+        )
+        yield (
+            f"To protect records, release moments instead: their noise is {smaller} smaller on the"
+            f" mean operator. On how columns vary together it is {together} smaller. Only epsilon,"
+            " delta and the numbers of rows, columns and sums decide this. See `suffice plan"
+            " moments`."
+        )
 
 
 _MOST_RADOS = 2**20  # beyond, a block of structured signs would not add exactly
