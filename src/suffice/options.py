@@ -157,12 +157,10 @@ def options_of(kind: type) -> dict[str, Option]:
     for item in dataclasses.fields(kind):
         declared = item.metadata.get("option")
         if declared is not None:
-            options[item.name] = replace(declared, name=declared.name or _dashed(item.name))
+            options[item.name] = replace(
+                declared, name=declared.name or "--" + item.name.replace("_", "-")
+            )
     return options
-
-
-def _dashed(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def check_choices(value: Any) -> None:

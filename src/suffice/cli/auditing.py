@@ -89,23 +89,22 @@ def export_lines(export: Any) -> Iterator[Pair]:
         shown = f"{len(content['log']):,} of {content['entries']:,} entries, without hashes"
         yield "log", f"{shown}, because the export is about some data sets only"
     for dataset in content["datasets"][:_DATASETS]:
-        yield f"data set {name(dataset['name'])}", _dataset_words(dataset)
+        budgets = [
+            f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
+            f" at delta {round_up(budget['delta'])}"
+            for budget in dataset["budgets"]
+        ]
+        states = Counter(proposal["state"] for proposal in dataset["proposals"])
+        proposals = ", ".join(f"{number:,} {name(state)}" for state, number in states.items())
+        charges = f"{len(dataset['charges']):,} charges"
+        yield (
+            f"data set {name(dataset['name'])}",
+            "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges]),
+        )
     if len(content["datasets"]) > _DATASETS:
         yield "", f"{len(content['datasets']) - _DATASETS:,} more data sets; see --json"
     yield "tokens", f"{len(content['tokens']):,}"
     yield "signed", _signer(export)
-
-
-def _dataset_words(dataset: Any) -> str:
-    budgets = [
-        f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
-        f" at delta {round_up(budget['delta'])}"
-        for budget in dataset["budgets"]
-    ]
-    states = Counter(proposal["state"] for proposal in dataset["proposals"])
-    proposals = ", ".join(f"{number:,} {name(state)}" for state, number in states.items())
-    charges = f"{len(dataset['charges']):,} charges"
-    return "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges])
 
 
 def _signer(signed: Any) -> str:
@@ -266,7 +265,12 @@ def _audit_command() -> TyperCommand:
 
         findings = _findings(options)
         if options.output is not None:
-            _write_page(findings, options.output, overwrite=options.force)
+            from suffice.audit import auditor
+            from suffice.pages.report import audit_page
+            from suffice.release.file import write_whole
+
+            page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
+            write_whole(options.output, page.encode(), overwrite=options.force)
         if options.json:
             show_json({"results": [finding.to_json() for finding in findings]})
         else:
@@ -308,15 +312,6 @@ def _findings(options: _Audit) -> Sequence[Any]:
             findings.append(finding)
             report(len(findings), len(cases), finding)
     return findings
-
-
-def _write_page(findings: Sequence[Any], output: Path, *, overwrite: bool) -> None:
-    from suffice.audit import auditor
-    from suffice.pages.report import audit_page
-    from suffice.release.file import write_whole
-
-    page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
-    write_whole(output, page.encode(), overwrite=overwrite)
 
 
 def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
@@ -444,17 +439,13 @@ def reproduce(
     if json:
         show_json(study.document(results))
         return
-    _show_results(results)
-    say("", f"The page with figures: {output}; its values: {values}")
-
-
-def _show_results(results: Mapping[str, Any]) -> None:
     for title, result in results.items():
         say(f"{title}, {result.seconds:.0f} s")
         for table in result.all_tables:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
             say(note)
+    say("", f"The page with figures: {output}; its values: {values}")
 
 
 def _list(*, json: bool) -> None:

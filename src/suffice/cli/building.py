@@ -74,7 +74,17 @@ def check_outputs(
         raise ParameterError("--force cannot be used without a file to write. Remove --force.")
     sources = [Path(source) for source in reads if source is not None]
     for path in written:
-        _check_folder(path)
+        folder = path.parent
+        if not folder.is_dir():
+            raise StorageError(f"{path} cannot be written. Make the folder {folder} first.")
+        if path.is_dir():
+            raise StorageError(
+                f"{path} cannot be written, because it is a folder. Name a file in it."
+            )
+        if not os.access(folder, os.W_OK):
+            raise StorageError(
+                f"{path} cannot be written, because its folder is protected. Choose another."
+            )
         if any(_holds(source, path) for source in sources):
             raise ParameterError(
                 f"{path} is read by this command and would be overwritten. Write to another file."
@@ -111,18 +121,6 @@ def _precious(path: Path) -> str | None:
             f"{path} exists and cannot be read, so it may be a ledger. Write to another file."
         ) from None
     return next((kind for kind, begins in _PRECIOUS.items() if begins.match(head)), None)
-
-
-def _check_folder(path: Path) -> None:
-    folder = path.parent
-    if not folder.is_dir():
-        raise StorageError(f"{path} cannot be written. Make the folder {folder} first.")
-    if path.is_dir():
-        raise StorageError(f"{path} cannot be written, because it is a folder. Name a file in it.")
-    if not os.access(folder, os.W_OK):
-        raise StorageError(
-            f"{path} cannot be written, because its folder is protected. Choose another."
-        )
 
 
 def _holds(source: Path, path: Path) -> bool:
@@ -277,7 +275,16 @@ def make_command(
     slots.sort(key=lambda slot: not slot.option.argument)
 
     def call(context: typer.Context, **texts: Any) -> None:
-        _check_files(slots, texts)
+        files: dict[bool, list[Path | None]] = {True: [], False: []}
+        for slot in slots:
+            value, option = texts[slot.key], slot.option
+            if value is None and option.writes:
+                value = slot.fallback
+            for text in value if isinstance(value, list) else [value]:
+                if option.path is not None and text is not None:
+                    files[option.writes].append(option.path(str(text)))
+        force = any(texts[slot.key] for slot in slots if slot.option.name == _FORCE)
+        check_outputs(*files[True], reads=files[False], force=force)
         run(Inputs(_values(slots, texts), context.find_root().command.main))
 
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads it
@@ -322,24 +329,21 @@ def _slot(key: str, part: str, item: Any, option: Option, hint: Any, *, first: b
     if option.argument:
         parameter = typer.Argument(help=option.help, metavar=item.name.upper())
     else:
+        choices = option.choices
         parameter = typer.Option(
-            *_names(option),
+            *([option.name, option.short] if option.short else [option.name]),
             show_default=False,
             help=option.help,
             rich_help_panel=str(option.group),
             metavar=_metavar(option, kind),
-            autocompletion=_completion(option),
+            autocompletion=(
+                None if choices is None else lambda: [str(choice) for choice in choices]
+            ),
         )
     annotation: Any = Annotated[kind if required else kind | None, parameter]
     default = inspect.Parameter.empty if required else None
     fallback = None if item.default is MISSING else item.default
     return Slot(key, part, item.name, option, annotation, default, fallback)
-
-
-def _completion(option: Option) -> Callable[[], list[str]] | None:
-    """Return what a shell may complete a value to."""
-    choices = option.choices
-    return None if choices is None else lambda: [str(choice) for choice in choices]
 
 
 def _metavar(option: Option, kind: Any) -> str | None:
@@ -353,10 +357,6 @@ def _metavar(option: Option, kind: Any) -> str | None:
     return "NUMBER" if kind in (int, float) else "TEXT"
 
 
-def _names(option: Option) -> list[str]:
-    return [option.name, option.short] if option.short else [option.name]
-
-
 def _type_of(option: Option, hint: Any) -> Any:
     """Return the type of an option's value: texts where they are parsed here."""
     if option.many:
@@ -365,28 +365,6 @@ def _type_of(option: Option, hint: Any) -> Any:
         return str
     types = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
     return next((kind for kind in _SIMPLE_TYPES if kind in types), str)
-
-
-def _choice(option: Option, word: str) -> str:
-    """Return a word that is a member of an enumeration."""
-    choices = [str(choice) for choice in option.choices or ()]
-    if word not in choices:
-        raise ParameterError(f"{option.name} must be one of {', '.join(choices)}; got {word!r}.")
-    return word
-
-
-def _check_files(slots: Sequence[Slot], texts: Mapping[str, Any]) -> None:
-    """Raise before any work if a file would be written over that is read, or cannot be written."""
-    files: dict[bool, list[Path | None]] = {True: [], False: []}
-    for slot in slots:
-        value, option = texts[slot.key], slot.option
-        if value is None and option.writes:
-            value = slot.fallback
-        for text in value if isinstance(value, list) else [value]:
-            if option.path is not None and text is not None:
-                files[option.writes].append(option.path(str(text)))
-    force = any(texts[slot.key] for slot in slots if slot.option.name == _FORCE)
-    check_outputs(*files[True], reads=files[False], force=force)
 
 
 def _values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -410,7 +388,12 @@ def _values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[s
 def _parsed(option: Option, value: Any) -> Any:
     """Return the value of a field from the text of its option."""
     if option.choices is not None:
-        return _choice(option, value)
+        choices = [str(choice) for choice in option.choices or ()]
+        if value not in choices:
+            raise ParameterError(
+                f"{option.name} must be one of {', '.join(choices)}; got {value!r}."
+            )
+        return value
     if option.parse is None:
         return value
     try:

@@ -181,7 +181,9 @@ def _release_lines(release: Any) -> list[Pair]:
     lines = [("holds", kind.title), *_part_lines(release)]
     lines.append(("classes", listed(release.classes)))
     lines += kind.words(release)
-    lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
+    names = release.pipeline.outputs
+    first = ", ".join(map(name, names[:_COLUMNS])) + (", ..." if len(names) > _COLUMNS else "")
+    lines.append(("coordinates", f"{len(names)}: {first}"))
     temporal = [column for column in release.pipeline.columns if column.unit]
     if temporal:
         dates = listed(temporal, each=lambda column: f"{name(column.name)} in {column.unit}")
@@ -222,11 +224,6 @@ def _part_lines(release: Any) -> list[Pair]:
     missing = len(release.guarantees) - printed
     warning = f"{missing:,} more guarantees are in the file. Read all of them with --json."
     return [*lines, ("warning", warning)] if missing else lines
-
-
-def _coordinates(names: Sequence[str]) -> str:
-    first = ", ".join(map(name, names[:_COLUMNS]))
-    return f"{len(names)}: {first}" + (", ..." if len(names) > _COLUMNS else "")
 
 
 def _ledger(path: Path) -> _File:
@@ -328,7 +325,11 @@ def _json_file(path: Path, data: bytes) -> _File:
     if reader is not None:
         return reader(data, content)
     if "largest_epsilon" in content:
-        return _policy(path, content)
+        from suffice.owner.policy import Policy, policy_lines
+
+        title = ("holds", "an owner's policy: what `suffice grant` may grant")
+        lines = [title, *policy_lines(Policy.load(path))]
+        return _pairs(lambda: lines, lambda: {"policy": dict(content)})
     if {"version", "kind", "value"} <= content.keys():
         return _memory(path)
     raise UnsupportedFileError(f"{path} is JSON, but not of a kind that suffice writes.")
@@ -380,14 +381,6 @@ _JSON_READERS: Mapping[str, Callable[[bytes, Mapping[str, Any]], _File]] = {
     "answer": _answer,
     "export": lambda data, _: _export(data),
 }
-
-
-def _policy(path: Path, content: Mapping[str, Any]) -> _File:
-    from suffice.owner.policy import Policy, policy_lines
-
-    title = ("holds", "an owner's policy: what `suffice grant` may grant")
-    lines = [title, *policy_lines(Policy.load(path))]
-    return _pairs(lambda: lines, lambda: {"policy": dict(content)})
 
 
 def _memory(path: Path) -> _File:

@@ -261,7 +261,13 @@ def _predict_command() -> TyperCommand:
         model = inputs.make("model", _ModelAndTable)
         classifier = model.classifier()
         table = inputs.make("reading", Reading).table(model.table)
-        _check_kept(options.keep or [], classifier)
+        written = {_PREDICTION, *map(_PROBABILITY.format, classifier.classes_)}
+        for column in options.keep or []:
+            if column in written:
+                raise TableError(
+                    f"suffice writes a column of its own that is called {name(column)}. Rename"
+                    " yours, or leave it out of --keep."
+                )
         columns = _selected_columns(table, options.keep or [])
         with _missing_advice(), progress("predicting") as count_rows:
             rows = count_rows_of(table, count_rows)
@@ -285,17 +291,6 @@ def _missing_advice() -> Iterator[None]:
         yield
     except MissingValuesError as error:
         raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
-
-
-def _check_kept(wanted: list[str], classifier: Any) -> None:
-    """Raise if a kept column has the name of one that is written."""
-    written = {_PREDICTION, *map(_PROBABILITY.format, classifier.classes_)}
-    for column in wanted:
-        if column in written:
-            raise TableError(
-                f"suffice writes a column of its own that is called {name(column)}. Rename yours,"
-                " or leave it out of --keep."
-            )
 
 
 def _selected_columns(rows: Any, wanted: list[str]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def history_json(entries: Sequence[Any]) -> list[dict[str, Any]]:
 
 def history_table(title: str, entries: Sequence[Any]) -> None:
     """Print every charge."""
-    from suffice.owner.policy import STATES
+    from suffice.owner.ledger.rules import STATES
 
     rows = [
         (
@@ -145,12 +145,6 @@ _Key = Annotated[
 ]
 
 
-def _add_audit_commands(app: typer.Typer) -> None:
-    """Add the commands to ``ledger``."""
-    for name, command in _COMMANDS.items():
-        app.command(name, cls=HelpfulCommand)(command)
-
-
 def _log(path: building.LedgerPath, json: building.Json = False) -> None:
     """List the audit log: charges, releases, grants and refusals.
 
@@ -158,7 +152,7 @@ def _log(path: building.LedgerPath, json: building.Json = False) -> None:
     nothing that depends on a record.
     """
     from suffice.owner.ledger import Ledger
-    from suffice.owner.policy import KINDS
+    from suffice.owner.ledger.log import KINDS
 
     ledger = Ledger(path)
     entries = ledger.log()
@@ -359,7 +353,8 @@ ledger_app = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add ``ledger``."""
-    _add_audit_commands(ledger_app)
+    for name, command in _COMMANDS.items():
+        ledger_app.command(name, cls=HelpfulCommand)(command)
     app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
 
 

@@ -143,7 +143,9 @@ def _aggregate_command() -> TyperCommand:
     from suffice.owner.parties.gathering import RoundSource
 
     def run(inputs: Inputs) -> None:
-        files = _files(inputs.values["sent"]["parts"])
+        files: list[Path] = []
+        for path in inputs.values["sent"]["parts"]:
+            files += sorted(path.glob("*.part")) if path.is_dir() else [path]
         options = inputs.make("release", ReleaseOptions)
         # Of a folder, only the contributions are read.
         check_outputs(options.output, reads=files, force=options.force)
@@ -169,14 +171,6 @@ def _aggregate_command() -> TyperCommand:
         " malformed counts as zero."
     )
     return make_command("aggregate", parts, run, help=summary)
-
-
-def _files(parts: list[Path]) -> list[Path]:
-    """Return the files that were named, those of a folder in the order of their names."""
-    files: list[Path] = []
-    for path in parts:
-        files += sorted(path.glob("*.part")) if path.is_dir() else [path]
-    return files
 
 
 COMMANDS = {"contribute": _contribute_command, "aggregate": _aggregate_command}

@@ -368,22 +368,17 @@ class Cluster(Engine):
         workers = self.connect()
         with self.tasks(make()) as start:
             for outcome in in_order(start, runs_of(parts, workers), 2 * workers):
-                _check(outcome)
+                if outcome.error is not None:
+                    raise outcome.error
+                if outcome.version != __version__:
+                    raise EngineError(
+                        f"a worker runs suffice {outcome.version}, and this is {__version__}; their"
+                        " sums could differ. Install one version everywhere."
+                    )
                 total.merge(outcome.accumulator)
                 if progress is not None:
                     progress(outcome.rows)
         return total
-
-
-def _check(outcome: Outcome) -> None:
-    """Raise if a task failed, or was run by another version of suffice."""
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.version != __version__:
-        raise EngineError(
-            f"a worker runs suffice {outcome.version}, and this is {__version__}; their sums could"
-            " differ. Install one version everywhere."
-        )
 
 
 _SOON = 5  # seconds that a copy of an empty accumulator may take
@@ -464,7 +459,13 @@ class Dask(Cluster):
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
-            _copy_to_all(client, shared)
+            from distributed import wait
+
+            # The scheduler prefers workers that have the empty accumulator, and would leave others
+            # idle. Nothing but speed depends on it: should it fail, tasks that need it say why.
+            with suppress(Exception):
+                wait([shared], timeout=_SOON)
+                client.replicate([shared])
 
         def start(run: Run) -> Task[Outcome]:
             with _explained():
@@ -488,35 +489,19 @@ class _Reading:
     def result(self) -> Outcome:
         try:
             with _explained():
-                return self._waited()
+                while True:
+                    try:
+                        outcome: Outcome = self._future.result(timeout=_PATIENCE)
+                    except TimeoutError:
+                        if not self._client.nthreads():
+                            raise EngineError(_NO_WORKERS) from None
+                    else:
+                        return outcome
         finally:
             self._future.release()
 
-    def _waited(self) -> Outcome:
-        while True:
-            try:
-                outcome: Outcome = self._future.result(timeout=_PATIENCE)
-            except TimeoutError:
-                if not self._client.nthreads():
-                    raise EngineError(_NO_WORKERS) from None
-            else:
-                return outcome
-
     def cancel(self) -> None:
         self._future.release()
-
-
-def _copy_to_all(client: Any, shared: Any) -> None:
-    """Give every worker the empty accumulator, if that is soon done.
-
-    The scheduler prefers workers that have it, and would leave others idle. Nothing but speed
-    depends on it: should it fail, tasks that need it say why.
-    """
-    from distributed import wait
-
-    with suppress(Exception):
-        wait([shared], timeout=_SOON)
-        client.replicate([shared])
 
 
 def _itself(empty: Any) -> Any:

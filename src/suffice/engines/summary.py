@@ -271,7 +271,9 @@ class PublicSummary:
     ) -> None:
         self._declared = declared
         self._most = _MOST_TEXTS if joined else _MOST_CATEGORIES
-        self._coded = [n for n in schema.names if _is_coded(schema, n, declared)]
+        self._coded = [
+            n for n in schema.names if n in declared or is_categorical(schema.field(n).type)
+        ]
         self._numeric = [n for n in schema.names if n not in self._coded]
         self._moments = ColumnMoments(len(self._numeric))
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
@@ -285,14 +287,6 @@ class PublicSummary:
             return
         columns = numeric_columns(batch, self._numeric)
         self._moments.update(columns)
-        self._count_categories(batch)
-        lanes = self._lanes.of(batch, None if self._coded else columns)
-        self._digest.update(lanes)
-        keys = np.empty(batch.num_rows, dtype=np.uint64)
-        kernels_cells.row_keys(lanes, keys)
-        self._sample.update(batch, keys)
-
-    def _count_categories(self, batch: pa.RecordBatch) -> None:
         for name in self._coded:
             try:
                 items = pc.value_counts(batch.column(name)).to_pylist()
@@ -301,6 +295,11 @@ class PublicSummary:
             for item in items:
                 self._values[name][item["values"]] += item["counts"]
         self._check_categories()
+        lanes = self._lanes.of(batch, None if self._coded else columns)
+        self._digest.update(lanes)
+        keys = np.empty(batch.num_rows, dtype=np.uint64)
+        kernels_cells.row_keys(lanes, keys)
+        self._sample.update(batch, keys)
 
     def _check_categories(self) -> None:
         for name in set(self._coded) - self._declared:
@@ -345,10 +344,6 @@ class PublicSummary:
             sample=self._sample.result(),
             runs=frozenset(np.array(self._numeric, dtype=object)[moments.runs]),
         )
-
-
-def _is_coded(schema: pa.Schema, name: str, declared: frozenset[str]) -> bool:
-    return name in declared or is_categorical(schema.field(name).type)
 
 
 # A rare category would otherwise become a number of the size 1/sqrt(frequency).

@@ -5,7 +5,7 @@ sees the owner's table, so no answer can tell anything about a label.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -21,8 +21,6 @@ from suffice.privacy.noise import NOISES, needs_delta
 from suffice.release.file import read_bounded
 
 __all__ = [
-    "KINDS",
-    "STATES",
     "Decision",
     "Policy",
     "Terms",
@@ -324,25 +322,6 @@ def _some(names: Sequence[object], most: int = 4) -> str:
 
 def _rounded_down(epsilon: float) -> float:
     return math.floor(Decimal(repr(float(epsilon))) * _STEPS) / _STEPS
-
-
-# What the store calls a charge without output is not for people.
-STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
-# Nor is what the audit log calls an entry.
-KINDS: Mapping[str, str] = {
-    "debit": "charge",
-    "finish": "release stored",
-    "burnt": "output lost",
-    "grant": "proposal granted",
-    "refusal": "refused",
-    "budget": "budget set",
-    "classes": "classes declared",
-    "opened": "ledger made",
-    "frozen": "ledger frozen",
-    "recovered": "ledger recovered",
-    "minted": "token made",
-    "revoked": "token revoked",
-}
 
 
 def policy_lines(policy: Policy) -> list[tuple[str, str]]:

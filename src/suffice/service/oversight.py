@@ -15,11 +15,11 @@ from typing import Any
 
 from suffice.errors import LedgerError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.log import Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
-from suffice.owner.ledger.rules import OTHER, Balance, Entry, stated_epsilon
+from suffice.owner.ledger.log import KINDS, Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
+from suffice.owner.ledger.rules import OTHER, STATES, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
-from suffice.owner.policy import KINDS, STATES, Terms
+from suffice.owner.policy import Terms
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
 from suffice.privacy.guarantee import Guarantee

@@ -77,7 +77,11 @@ def public_column(cells: Sequence[Any]) -> pa.Array:
         are_integers = all(isinstance(number, int) and abs(number) < _INT64 for number in numbers)
         return pa.array(values, pa.int64()) if are_integers else number_column(values)
     if kind == pa.timestamp("us"):
-        days = all(_is_day(cell) for cell in values if cell is not None)
+        days = all(
+            not isinstance(cell, datetime) or cell.time() == _MIDNIGHT
+            for cell in values
+            if cell is not None
+        )
         return pa.array(values, pa.date32() if days else kind)
     if kind is None or kind == pa.string():
         return pa.array([cell_text(cell) for cell in values], pa.string())
@@ -90,10 +94,6 @@ def _kind(cell: object) -> pa.DataType:
     if isinstance(cell, int | float):
         return pa.float64()
     return pa.timestamp("us") if isinstance(cell, date) else pa.string()
-
-
-def _is_day(cell: date) -> bool:
-    return not isinstance(cell, datetime) or cell.time() == _MIDNIGHT
 
 
 _OLD = bytes.fromhex("d0cf11e0a1b11ae1")  # begins files of Excel 2003, and those with a password
@@ -285,15 +285,11 @@ def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
             return None
     if cell is None or pa.types.is_float64(kind):
         return cell
-    return _moment(cell, day=pa.types.is_date(kind))
-
-
-def _moment(seconds: float, *, day: bool) -> date | None:
     try:
-        moment = _FIRST_DAY + timedelta(seconds=seconds)
+        moment = _FIRST_DAY + timedelta(seconds=cell)
     except (OverflowError, ValueError):
         return None
-    return moment.date() if day else moment
+    return moment.date() if pa.types.is_date(kind) else moment
 
 
 def _strip_blanks(code: Any) -> Any:

@@ -337,20 +337,17 @@ class PiecesPart(RowsPart):
         """Yield the pieces in order."""
         at = self.first
         for batch in self.part.batches(self.columns):
-            yield from self._cut(batch, at)
+            start, stop = at, at + batch.num_rows
+            owner = int(np.searchsorted(self.ends, at, side="right"))
+            while start < stop:
+                end = min(stop, self.ends[owner]) if owner < len(self.ends) else stop
+                if owner in self.wanted:
+                    values = None
+                    if self.values is not None:
+                        values = self.values[start - self.valued : end - self.valued]
+                    yield Piece(batch.slice(start - at, end - start), owner, start, values)
+                start, owner = end, owner + 1
             at += batch.num_rows
-
-    def _cut(self, batch: pa.RecordBatch, at: int) -> Iterator[Piece]:
-        start, stop = at, at + batch.num_rows
-        owner = int(np.searchsorted(self.ends, at, side="right"))
-        while start < stop:
-            end = min(stop, self.ends[owner]) if owner < len(self.ends) else stop
-            if owner in self.wanted:
-                values = None
-                if self.values is not None:
-                    values = self.values[start - self.valued : end - self.valued]
-                yield Piece(batch.slice(start - at, end - start), owner, start, values)
-            start, owner = end, owner + 1
 
 
 def pieces_parts(

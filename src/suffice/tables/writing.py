@@ -53,7 +53,8 @@ def write_table(
     """
     check_ending(path)
     if for_sheets and path.suffix.lower() == ".csv":
-        table = _for_sheets(table)
+        columns = [_sheet_column(column) for column in table.columns]
+        table = pa.table(columns, names=[sheet_cell(name) for name in table.column_names])
     try:
         with path.open("wb" if overwrite else "xb") as file:
             _WRITERS[path.suffix.lower()](table, file)
@@ -64,11 +65,6 @@ def write_table(
             f"{path} cannot be written: {error.strerror or 'disk error'}. Check the folder and"
             " your permissions."
         ) from None
-
-
-def _for_sheets(table: pa.Table) -> pa.Table:
-    columns = [_sheet_column(column) for column in table.columns]
-    return pa.table(columns, names=[sheet_cell(name) for name in table.column_names])
 
 
 def _sheet_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

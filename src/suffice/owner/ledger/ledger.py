@@ -391,7 +391,15 @@ class Ledger(AuditedLedger):
             return
         with self._store.writing() as records:
             for name, by_unit in per_unit.items():
-                self._register(records, name, by_unit)
+                if not name or not by_unit:
+                    raise ParameterError("A data set needs a name and at least one budget.")
+                stored_budgets = records.budgets(name)
+                if stored_budgets and stored_budgets != by_unit:
+                    raise LedgerError(
+                        f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
+                    )
+                if not stored_budgets:
+                    records.add_dataset(name, by_unit)
             for name, declared in per_label.items():
                 self._declare(records, name, declared)
 
@@ -419,17 +427,6 @@ class Ledger(AuditedLedger):
             for balance in self.balances()
         ]
         return ("data set", "unit", "epsilon", "delta", "spent", "left", "charges"), rows
-
-    def _register(self, records: Tables, name: str, budgets: Mapping[Unit, Budget]) -> None:
-        if not name or not budgets:
-            raise ParameterError("A data set needs a name and at least one budget.")
-        stored_budgets = records.budgets(name)
-        if stored_budgets and stored_budgets != budgets:
-            raise LedgerError(
-                f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
-            )
-        if not stored_budgets:
-            records.add_dataset(name, budgets)
 
     def _declare(self, records: Tables, name: str, declared: Mapping[str, Classes]) -> None:
         self._check_exists(records, name)

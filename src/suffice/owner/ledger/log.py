@@ -26,6 +26,7 @@ from suffice.release.signing import check_signature, check_signer, fingerprint, 
 
 __all__ = [
     "FIRST",
+    "KINDS",
     "AlteredLedgerError",
     "Checkpoint",
     "Kind",
@@ -66,6 +67,23 @@ class Kind(StrEnum):
     RECOVERED = "recovered"
     MINTED = "minted"
     REVOKED = "revoked"
+
+
+# What people are shown instead.
+KINDS: Mapping[str, str] = {
+    "debit": "charge",
+    "finish": "release stored",
+    "burnt": "output lost",
+    "grant": "proposal granted",
+    "refusal": "refused",
+    "budget": "budget set",
+    "classes": "classes declared",
+    "opened": "ledger made",
+    "frozen": "ledger frozen",
+    "recovered": "ledger recovered",
+    "minted": "token made",
+    "revoked": "token revoked",
+}
 
 
 @dataclass(frozen=True)

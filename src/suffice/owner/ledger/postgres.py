@@ -286,7 +286,16 @@ class PostgresStore(Store):
             db.execute(_ALONE, (self._key,))
             tables = Tables(_Statements(db))
             if not _exists(db):
-                self._make_tables(db)
+                query = "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
+                if db.execute(query, (self._schema,)).fetchone():
+                    raise LedgerError(
+                        f"Schema {self._schema!r} of {self.path} holds other tables. Name another"
+                        " schema: add #NAME to the address."
+                    )
+                db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+                db.execute("CREATE TABLE version (number INTEGER NOT NULL)")
+                for statement in SCHEMA:
+                    db.execute(_translated_types(statement))
                 db.execute("INSERT INTO version VALUES (%s)", (VERSION,))
                 tables.open_log(_place(db), anchor, VERSION)
                 anchor_of(tables).replace(tables)
@@ -296,18 +305,6 @@ class PostgresStore(Store):
             if tables.place() != place:
                 tables.freeze(_RESTORED)
                 tables.settle_at(place)
-
-    def _make_tables(self, db: Any) -> None:
-        query = "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
-        if db.execute(query, (self._schema,)).fetchone():
-            raise LedgerError(
-                f"Schema {self._schema!r} of {self.path} holds other tables. Name another schema:"
-                " add #NAME to the address."
-            )
-        db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-        db.execute("CREATE TABLE version (number INTEGER NOT NULL)")
-        for statement in SCHEMA:
-            db.execute(_translated_types(statement))
 
     @contextmanager
     def reading(self) -> Iterator[Tables]:

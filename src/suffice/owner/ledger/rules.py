@@ -26,6 +26,7 @@ from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
 __all__ = [
     "OTHER",
+    "STATES",
     "Balance",
     "Charge",
     "DatasetCharge",
@@ -219,6 +220,10 @@ class Balance:
     def left(self) -> float:
         """The difference of the two; `Ledger.largest_epsilon` says what still fits."""
         return max(0.0, self.budget.epsilon - self.spent)
+
+
+# What the store calls a charge without output is not for people.
+STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
 
 
 @dataclass(frozen=True)

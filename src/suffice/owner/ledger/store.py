@@ -34,10 +34,8 @@ __all__ = [
     "VERSION",
     "Claim",
     "Connection",
-    "LogTables",
     "Store",
     "Tables",
-    "TokenTables",
     "anchor_kind",
     "budgets_as_logged",
     "name_for",
@@ -153,9 +151,22 @@ class Connection(Protocol):
         """Run one statement; return a cursor, which has fetchone, fetchall and rowcount."""
 
 
+_STORED = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
+
+
+_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
+_CHARGE = (
+    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
+    " seal"
+)
+
+
 @dataclass(frozen=True)
-class LogTables:
-    """The audit log as one connection sees it."""
+class Tables:
+    """The contents of a ledger, as one connection sees them: log, tokens, budgets and charges.
+
+    Whatever changes is written together with its entry of the audit log.
+    """
 
     db: Connection
 
@@ -234,14 +245,6 @@ class LogTables:
         self.append(Kind.RECOVERED, {**facts, "anchor": anchor_kind(anchor)})
         self.db.execute("UPDATE ledger SET frozen = '', anchor = ?", (anchor,))
 
-    def log_budgets(self, dataset: str, budgets: Mapping[Unit, Budget]) -> None:
-        """Write an entry about a new data set."""
-        self.append(Kind.BUDGET, {"dataset": dataset, "budgets": budgets_as_logged(budgets)})
-
-    def log_classes(self, dataset: str, label: str, classes: Sequence[Any]) -> None:
-        """Write an entry about declared classes."""
-        self.append(Kind.CLASSES, {"dataset": dataset, "label": label, "classes": [*classes]})
-
     def log_debit(self, dataset: str, request: str, spent: str, parameters: str, token: str) -> int:
         """Write an entry about a charge; return its number.
 
@@ -252,40 +255,6 @@ class LogTables:
         facts = {"dataset": dataset, "request": request, "spent": json.loads(spent)}
         claim = digest_of_bytes(token.encode())
         return self.append(Kind.DEBIT, {**facts, "parameters": digest, "claim": claim})
-
-    def log_finish(self, dataset: str, request: str, data: bytes) -> int:
-        """Write an entry about stored bytes; return its number."""
-        facts = {"dataset": dataset, "request": request, "release": digest_of_bytes(data)}
-        return self.append(Kind.FINISH, facts)
-
-    def log_burnt(self, dataset: str, request: str) -> int:
-        """Write an entry about a charge that will have no bytes; return its number."""
-        return self.append(Kind.BURNT, {"dataset": dataset, "request": request})
-
-
-def budgets_as_logged(budgets: Mapping[Unit, Budget]) -> dict[str, list[str]]:
-    """Return the budgets of a data set as the log states them."""
-    return {str(u): [repr(b.epsilon), repr(b.delta)] for u, b in budgets.items()}
-
-
-def anchor_kind(place: str) -> str:
-    """Return what is at the place of an anchor, as the log states it: file, command or none."""
-    if place == "none":
-        return "none"
-    return "command" if place.startswith("command:") else "file"
-
-
-def name_for(key: bytes) -> str:
-    """Return the name of the ledger that has this key: 128 bits, from which nobody can find it."""
-    return digest_of_bytes(key)[:32]
-
-
-_STORED = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
-
-
-@dataclass(frozen=True)
-class TokenTables(LogTables):
-    """The tokens as one connection sees them."""
 
     def add_token(self, token: Token) -> None:
         """Write down a new token, and that it was made."""
@@ -319,47 +288,6 @@ class TokenTables(LogTables):
         """Write down the day of a token's last use; the log says nothing about it."""
         self.db.execute("UPDATE tokens SET used = ? WHERE id = ?", (day.isoformat(), identity))
 
-
-def token_facts(token: Token) -> dict[str, Any]:
-    """Return what the log says about a new token.
-
-    Logs are shown and exported. They hold a digest of the stored hash, and not the hash itself.
-    """
-    return {
-        "token": token.id,
-        "digest": digest_of_bytes(token.hash.encode()),
-        "role": str(token.role),
-        "scope": list(token.scope),
-        "holder": token.holder,
-        "made": token.made.isoformat(),
-        "expires": token.expires.isoformat(),
-    }
-
-
-def _token(row: Sequence[Any]) -> Token:
-    identity, digest, role, scope, holder, *times = row
-    try:
-        made, expires = map(datetime.fromisoformat, times[:2])
-        revoked, used = (None if t is None else datetime.fromisoformat(t) for t in times[2:])
-        scope = tuple(json.loads(scope))
-        return Token(identity, digest, Role(role), scope, holder, made, expires, revoked, used)
-    except (ValueError, TypeError):
-        raise LedgerError(
-            f"Token {identity!r} is damaged, or a newer version of suffice made it."
-        ) from None
-
-
-_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
-_CHARGE = (
-    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
-    " seal"
-)
-
-
-@dataclass(frozen=True)
-class Tables(TokenTables):
-    """The contents of a ledger, as one connection sees them."""
-
     def datasets(self) -> list[str]:
         """Return the names of all data sets, sorted."""
         return [row[0] for row in self.db.execute("SELECT name FROM datasets ORDER BY name")]
@@ -377,7 +305,7 @@ class Tables(TokenTables):
         for unit, budget in budgets.items():
             row = (dataset, str(unit), repr(budget.epsilon), repr(budget.delta))
             self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", row)
-        self.log_budgets(dataset, budgets)
+        self.append(Kind.BUDGET, {"dataset": dataset, "budgets": budgets_as_logged(budgets)})
 
     def classes(self, dataset: str) -> dict[str, tuple[Any, ...]]:
         """Return the declared classes by label column; "" stands for every column."""
@@ -389,7 +317,7 @@ class Tables(TokenTables):
         """Write down the classes of a label column."""
         row = (dataset, label, json.dumps(list(classes)))
         self.db.execute("INSERT INTO classes VALUES (?, ?, ?)", row)
-        self.log_classes(dataset, label, classes)
+        self.append(Kind.CLASSES, {"dataset": dataset, "label": label, "classes": [*classes]})
 
     def spent(self, dataset: str) -> list[str]:
         """Return what every charge cost this data set, oldest first, as text."""
@@ -452,7 +380,8 @@ class Tables(TokenTables):
         charge = (dataset, request, token)
         if not self._is_open(*charge):
             return False
-        closed = self.log_finish(dataset, request, data)
+        facts = {"dataset": dataset, "request": request, "release": digest_of_bytes(data)}
+        closed = self.append(Kind.FINISH, facts)
         statement = f"UPDATE debits SET state = 'finished', bytes = ?, closed = ? {_OPEN}"  # noqa: S608  # our own words
         return self.db.execute(statement, (data, closed, *charge)).rowcount == 1
 
@@ -461,7 +390,7 @@ class Tables(TokenTables):
         charge = (dataset, request, token)
         if not self._is_open(*charge):
             return False
-        closed = self.log_burnt(dataset, request)
+        closed = self.append(Kind.BURNT, {"dataset": dataset, "request": request})
         statement = f"UPDATE debits SET state = 'burnt', closed = ? {_OPEN}"  # noqa: S608  # our own words
         return self.db.execute(statement, (closed, *charge)).rowcount == 1
 
@@ -481,6 +410,52 @@ class Tables(TokenTables):
         """Say whether these bytes are stored for this data set."""
         query = "SELECT 1 FROM debits WHERE dataset = ? AND bytes = ?"
         return self.db.execute(query, (dataset, data)).fetchone() is not None
+
+
+def budgets_as_logged(budgets: Mapping[Unit, Budget]) -> dict[str, list[str]]:
+    """Return the budgets of a data set as the log states them."""
+    return {str(u): [repr(b.epsilon), repr(b.delta)] for u, b in budgets.items()}
+
+
+def anchor_kind(place: str) -> str:
+    """Return what is at the place of an anchor, as the log states it: file, command or none."""
+    if place == "none":
+        return "none"
+    return "command" if place.startswith("command:") else "file"
+
+
+def name_for(key: bytes) -> str:
+    """Return the name of the ledger that has this key: 128 bits, from which nobody can find it."""
+    return digest_of_bytes(key)[:32]
+
+
+def token_facts(token: Token) -> dict[str, Any]:
+    """Return what the log says about a new token.
+
+    Logs are shown and exported. They hold a digest of the stored hash, and not the hash itself.
+    """
+    return {
+        "token": token.id,
+        "digest": digest_of_bytes(token.hash.encode()),
+        "role": str(token.role),
+        "scope": list(token.scope),
+        "holder": token.holder,
+        "made": token.made.isoformat(),
+        "expires": token.expires.isoformat(),
+    }
+
+
+def _token(row: Sequence[Any]) -> Token:
+    identity, digest, role, scope, holder, *times = row
+    try:
+        made, expires = map(datetime.fromisoformat, times[:2])
+        revoked, used = (None if t is None else datetime.fromisoformat(t) for t in times[2:])
+        scope = tuple(json.loads(scope))
+        return Token(identity, digest, Role(role), scope, holder, made, expires, revoked, used)
+    except (ValueError, TypeError):
+        raise LedgerError(
+            f"Token {identity!r} is damaged, or a newer version of suffice made it."
+        ) from None
 
 
 def _charge(row: Sequence[Any]) -> Charge:

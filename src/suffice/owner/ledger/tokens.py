@@ -2,7 +2,7 @@
 
 A token reads ``suffice_ID_SECRET``. The id names it in lists and logs. The secret has 256 bits, and
 the ledger stores its SHA-256: whoever reads the ledger cannot act as the holder. The audit log says
-which tokens were made and revoked (`token_tables`).
+which tokens were made and revoked (`store.Tables`).
 """
 
 import hashlib
