@@ -43,9 +43,7 @@ __all__ = [
     "ReleaseOptions",
     "count_rows_of",
     "ledger_arguments",
-    "plan_help",
     "register",
-    "release_help",
     "save_charged",
     "with_ledger_classes",
     "write_release",
@@ -231,94 +229,6 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-@dataclass(frozen=True)
-class _Description:
-    """A mechanism in words.
-
-    ``summary`` is the line in the list of releases, ``published`` says what the file holds,
-    ``protected`` what it protects and what is public, ``plan`` is the line in the list of plans.
-    """
-
-    summary: str
-    published: str
-    protected: str
-    plan: str
-
-
-_DESCRIPTIONS: Mapping[str, _Description] = {
-    "mean-operator": _Description(
-        "Publish a noisy summary of the private labels of public rows.",
-        "The release holds the mean operator, one number per feature: its average, counted plus"
-        " for one class and minus for the other, with noise.",
-        "It protects each label. The rows, their number and the list of classes are public.",
-        "Predict how useful a summary of private labels would be.",
-    ),
-    "responses": _Description(
-        "Publish records whose values are changed at random.",
-        "The release holds every record, with its label and its features changed at random.",
-        "It protects each label and each value; a whole record less, and the file says how much."
-        " The number of records, the columns and their possible values are public.",
-        "Show how strongly randomised records would be protected.",
-    ),
-    "rados": _Description(
-        "Publish noisy sums of records over secret random subsets.",
-        "The release holds subset sums (rados): sums of records over secret random subsets, with"
-        " noise if --epsilon is set.",
-        "It protects each label, value or record, as --unit says, and nothing without --epsilon or"
-        " --protect. The number of records, the columns and their scaling are public.",
-        "Predict whether subset sums stay useful after noise.",
-    ),
-    "moments": _Description(
-        "Publish noisy means of products of columns, by class.",
-        "The release holds noisy second moments of records: the mean product of every two columns,"
-        " the column means, the means by class and the class proportions.",
-        "It protects each record as a whole. The number of records, the columns and their scaling"
-        " are public.",
-        "Predict whether second moments stay useful after noise.",
-    ),
-    "proportions": _Description(
-        "Publish the noisy class proportions of bags of rows.",
-        "The release holds the proportion of each class in each bag, that is a group of rows such"
-        " as a ward or a year, with noise. Learners assume that each class looks alike in all bags."
-        " Natural bags often break this; those of `suffice release bags` do not.",
-        "It protects each label. The rows, and the bags that they are in, are public.",
-        "Predict the error of noisy class proportions.",
-    ),
-    "bags": _Description(
-        "Publish a random bag for each row, likely that of its class.",
-        "The release assigns every row to a bag, most often to that of its own class. In such bags"
-        " each class looks alike (label shift), as learners of class proportions assume.",
-        "It protects each label. The rows, and the bag of each row, are public.",
-        "Compare how often rows should go to the bag of their class.",
-    ),
-    "parties": _Description(
-        "Publish what many parties vote on public rows, with noise.",
-        "The release holds the sum of the votes of many parties on public rows, or of their records"
-        " by class, with noise.",
-        "It protects all data of each party together. The public rows, and how many parties are"
-        " enrolled, are public.",
-        "Predict how accurate many parties are together.",
-    ),
-}
-
-
-def release_help(mechanism: Any) -> str:
-    """Return the help of ``release NAME``; one that nobody described has its own first line."""
-    description = _DESCRIPTIONS.get(mechanism.name)
-    if description is None:
-        return str(mechanism.__doc__).partition("\n")[0]
-    return f"{description.summary}\n\n{description.published} {description.protected}"
-
-
-def plan_help(name: str) -> str:
-    """Return the help of ``plan NAME``."""
-    description = _DESCRIPTIONS.get(name)
-    summary = f"Predict what `release {name}` would give."
-    if description is not None:
-        summary = description.plan
-    return f"{summary}\n\nA plan reads no private value, and is not charged to a budget."
-
-
 class _MechanismGroup(HelpfulGroup):
     """A group with a command for every mechanism of the registry."""
 
@@ -369,7 +279,8 @@ def _release_command(name: str) -> TyperCommand:
             release = make_release(mechanism(**fields), data, charged)
         write_release(release, options, reports[0] if reports else None, *charges)
 
-    return make_command(name, parts, run, help=release_help(mechanism))
+    summary = str(mechanism.__doc__).partition("\n")[0]
+    return make_command(name, parts, run, help=mechanism.release_help or summary)
 
 
 def _plan_command(name: str) -> TyperCommand:
@@ -377,7 +288,7 @@ def _plan_command(name: str) -> TyperCommand:
 
     mechanism: Any = mechanism_of(name)
     if mechanism.planner is not None:
-        return _planner_command(name, mechanism.planner)
+        return _planner_command(mechanism)
     parts: Parts = {
         "table": _Table,
         "reading": Reading,
@@ -403,19 +314,24 @@ def _plan_command(name: str) -> TyperCommand:
                 plan = request.plan(opened, compared)
         display.show(plan)
 
-    return make_command(name, parts, run, help=plan_help(name))
+    return make_command(name, parts, run, help=_plan_help(mechanism))
 
 
-def _planner_command(name: str, planner: Any) -> TyperCommand:
+def _planner_command(mechanism: Any) -> TyperCommand:
     """Return ``plan NAME`` of a mechanism that plans without a table of its own."""
 
     def run(inputs: Inputs) -> None:
         display = inputs.make("display", _PlanDisplay)
         display.check()
-        display.show(planner(**inputs.values["planner"]).plan())
+        display.show(mechanism.planner(**inputs.values["planner"]).plan())
 
-    parts: Parts = {"planner": planner, "display": _PlanDisplay}
-    return make_command(name, parts, run, help=plan_help(name))
+    parts: Parts = {"planner": mechanism.planner, "display": _PlanDisplay}
+    return make_command(mechanism.name, parts, run, help=_plan_help(mechanism))
+
+
+def _plan_help(mechanism: Any) -> str:
+    summary = mechanism.plan_help or f"Predict what `release {mechanism.name}` would give."
+    return f"{summary}\n\nA plan reads no private value, and is not charged to a budget."
 
 
 class ReleaseGroup(_MechanismGroup):

@@ -963,6 +963,13 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     """
 
     name = "mean-operator"
+    release_help = (
+        "Publish a noisy summary of the private labels of public rows.\n\n"
+        "The release holds the mean operator, one number per feature: its average, counted plus for"
+        " one class and minus for the other, with noise. It protects each label. The rows, their"
+        " number and the list of classes are public."
+    )
+    plan_help = "Predict how useful a summary of private labels would be."
     source = PublicSource
 
     epsilon: float = option(REQUIRED, **EPSILON)

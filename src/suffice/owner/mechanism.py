@@ -457,13 +457,15 @@ class Procedure(ABC, Generic[E]):
 class Mechanism(ABC, Generic[P]):
     """What an owner wants to release. A subclass is a frozen dataclass; its fields are its options.
 
-    The first lines of a subclass's docstring are the help of ``suffice release NAME``: what is
-    published; what it protects, and what is public.
-
     Attributes
     ----------
     name : str
         Name in commands (``suffice release NAME``).
+    release_help : str
+        Help of that command: a line for the list of releases; then what the file holds, what it
+        protects and what is public. Default: the first line of the docstring.
+    plan_help : str
+        The line of ``suffice plan NAME`` in the list of plans.
     source : type
         The kind of input that it takes.
     planner : type, optional
@@ -472,6 +474,8 @@ class Mechanism(ABC, Generic[P]):
     """
 
     name: ClassVar[str]
+    release_help: ClassVar[str] = ""
+    plan_help: ClassVar[str] = ""
     source: ClassVar[type[Source]] = Source
     planner: ClassVar[type[Any] | None] = None
 

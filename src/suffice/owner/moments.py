@@ -510,6 +510,13 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     """
 
     name = "moments"
+    release_help = (
+        "Publish noisy means of products of columns, by class.\n\n"
+        "The release holds noisy second moments of records: the mean product of every two columns,"
+        " the column means, the means by class and the class proportions. It protects each record"
+        " as a whole. The number of records, the columns and their scaling are public."
+    )
+    plan_help = "Predict whether second moments stay useful after noise."
 
     epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = option(REQUIRED, **DELTA)

@@ -662,6 +662,13 @@ class SkewedBags(Mechanism[PublicTable]):
     """
 
     name = "bags"
+    release_help = (
+        "Publish a random bag for each row, likely that of its class.\n\n"
+        "The release assigns every row to a bag, most often to that of its own class. In such bags"
+        " each class looks alike (label shift), as learners of class proportions assume. It"
+        " protects each label. The rows, and the bag of each row, are public."
+    )
+    plan_help = "Compare how often rows should go to the bag of their class."
     source = SkewedSource
     planner = SkewPlanner
 
@@ -907,6 +914,14 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
     """
 
     name = "proportions"
+    release_help = (
+        "Publish the noisy class proportions of bags of rows.\n\n"
+        "The release holds the proportion of each class in each bag, that is a group of rows such"
+        " as a ward or a year, with noise. Learners assume that each class looks alike in all bags."
+        " Natural bags often break this; those of `suffice release bags` do not. It protects each"
+        " label. The rows, and the bags that they are in, are public."
+    )
+    plan_help = "Predict the error of noisy class proportions."
     source = BagSource
     planner = ProportionPlanner
 

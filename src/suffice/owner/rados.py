@@ -987,6 +987,14 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
     """
 
     name = "rados"
+    release_help = (
+        "Publish noisy sums of records over secret random subsets.\n\n"
+        "The release holds subset sums (rados): sums of records over secret random subsets, with"
+        " noise if --epsilon is set. It protects each label, value or record, as --unit says, and"
+        " nothing without --epsilon or --protect. The number of records, the columns and their"
+        " scaling are public."
+    )
+    plan_help = "Predict whether subset sums stay useful after noise."
 
     count: int | None = data_option(
         None, "Number of sums (rados), for example 256. Default: half the rows, at most 1000."

@@ -568,6 +568,13 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     """
 
     name = "responses"
+    release_help = (
+        "Publish records whose values are changed at random.\n\n"
+        "The release holds every record, with its label and its features changed at random. It"
+        " protects each label and each value; a whole record less, and the file says how much. The"
+        " number of records, the columns and their possible values are public."
+    )
+    plan_help = "Show how strongly randomised records would be protected."
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     label_flip: Any = privacy_option(

@@ -550,6 +550,13 @@ class PrivateEnsemble(Mechanism[Round]):
     """
 
     name = "parties"
+    release_help = (
+        "Publish what many parties vote on public rows, with noise.\n\n"
+        "The release holds the sum of the votes of many parties on public rows, or of their records"
+        " by class, with noise. It protects all data of each party together. The public rows, and"
+        " how many parties are enrolled, are public."
+    )
+    plan_help = "Predict how accurate many parties are together."
     source = PartySource
     planner = PartyPlanner
 
