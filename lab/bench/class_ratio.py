@@ -34,7 +34,7 @@ from mean_operator import own_peak
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.rows import design_matrix
 from suffice.owner.proportions import LabelProportions
-from suffice.papers.ratio_baselines import ProportionSVM, classify_and_count, mean_map_classifier
+from suffice.papers.bags import ProportionSVM, classify_and_count, mean_map_classifier
 
 RESULT = Path(__file__).parent / "results" / "class_ratio.json"
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)

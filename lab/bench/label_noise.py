@@ -17,8 +17,8 @@ import numpy as np
 from harness import claim
 
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.likelihood import (
+from suffice.learner.spread import SpreadClassifier
+from suffice.learner.spread_likelihood import (
     Corrupted,
     SpreadLikelihood,
     choose_lam,

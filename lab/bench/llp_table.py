@@ -28,7 +28,7 @@ from suffice.errors import ParameterError
 from suffice.learner.weak import BagMoments, MeanMap, bags_of
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.papers.mean_maps import (
+from suffice.papers.bags import (
     AlternatingMeanMap,
     LaplacianMeanMap,
     alternate,

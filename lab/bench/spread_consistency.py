@@ -18,8 +18,8 @@ import numpy as np
 from harness import claim, machine
 from scipy.special import expit
 
-from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.likelihood import Corrupted, coordinates
+from suffice.learner.spread import SpreadClassifier
+from suffice.learner.spread_likelihood import Corrupted, coordinates
 from suffice.papers.barber import flipped
 from suffice.papers.spread import spread_baselines
 from suffice.release.columns import Added, Flips, SpreadColumn

@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.likelihood import Corrupted
+from suffice.learner.spread import SpreadClassifier
+from suffice.learner.spread_likelihood import Corrupted
 from suffice.papers.barber import flipped, read_digits
 from suffice.papers.spread import as_observed, sampled_records
 from suffice.release.columns import Flips, SpreadColumn

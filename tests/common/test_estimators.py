@@ -19,7 +19,7 @@ from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.sklearn_names import InvalidParameterError
-from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.papers.adaboost import AdaBoostLinear
 

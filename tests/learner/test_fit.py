@@ -16,7 +16,7 @@ from suffice.learner.fit import REPORTS, Learning, Report, fit, learning_from, m
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_boosting import RadoBoost
 from suffice.learner.rado_ridge import RadoRidge
-from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows

@@ -12,7 +12,7 @@ from suffice.errors import ParameterError
 from suffice.learner.calibration import calibrate_by_labels
 from suffice.learner.features import WITHOUT_PROBABILITIES
 from suffice.learner.scoring import calibration_bins
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, held_out_link
+from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, held_out_link
 
 CHANNEL = np.array([[0.75, 0.25], [0.25, 0.75]])
 

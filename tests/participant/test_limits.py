@@ -10,7 +10,7 @@ from scipy import stats
 
 from suffice import participant
 from suffice.errors import CorruptFileError, ReleaseError
-from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread import SpreadClassifier
 from suffice.owner.responses import Lattice
 from suffice.owner.survey import collect, new_survey
 from suffice.participant import Number, respond

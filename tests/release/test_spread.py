@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.learner.spread.likelihood import coordinates
+from suffice.learner.spread_likelihood import coordinates
 from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.strict_json import canonical, parse_canonical
 

@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from environments import asked  # noqa: E402
 from harness import claim  # noqa: E402
 
-from suffice.learner.spread.frequencies import estimate_frequencies  # noqa: E402
+from suffice.learner.frequencies import estimate_frequencies  # noqa: E402
 from suffice.privacy.response import Response  # noqa: E402
 from suffice.release.columns import Flips  # noqa: E402
 

@@ -140,7 +140,7 @@ def _frequencies_command() -> TyperCommand:
     """Return ``suffice frequencies``."""
 
     def run(inputs: Inputs) -> None:
-        from suffice.learner.spread.frequencies import release_frequencies
+        from suffice.learner.frequencies import release_frequencies
         from suffice.release.codec import load
 
         options = inputs.make("frequencies", _Frequencies)

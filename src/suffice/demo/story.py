@@ -14,11 +14,11 @@ from pyarrow import csv
 from sklearn.datasets import load_breast_cancer
 
 from suffice.audit.auditor import audit
+from suffice.learner.frequencies import release_frequencies
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rado_ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.frequencies import release_frequencies
+from suffice.learner.spread import SpreadClassifier
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
@@ -29,7 +29,7 @@ from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.pages.plots import BLUE, Draw, draw_panels, draw_proportions, draw_utility
 from suffice.pages.report import PageTable, figure_html, page, paragraphs, prose, table_html
-from suffice.papers.ratio_baselines import classify_and_count
+from suffice.papers.bags import classify_and_count
 from suffice.papers.reproduction import Progress, Steps
 from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Guarantee, Unit

@@ -412,7 +412,7 @@ def _factored() -> type[LinearModel]:
 
 
 def _spread() -> type[LinearModel]:
-    from suffice.learner.spread.classifier import SpreadClassifier
+    from suffice.learner.spread import SpreadClassifier
 
     return SpreadClassifier
 

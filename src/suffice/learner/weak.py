@@ -760,7 +760,7 @@ class KnownProportions(Supervision):
         The K classes.
     method : str or object, default="mean-map"
         "mean-map"; "laplacian", "alternating-min" or "alternating-max" of the papers; or an object
-        with its options: `MeanMap`, or one of `suffice.papers.mean_maps`.
+        with its options: `MeanMap`, or one of `suffice.papers.bags`.
     """
 
     bags: Any
@@ -772,7 +772,7 @@ class KnownProportions(Supervision):
         """Return the operator that the method estimates."""
         method = MeanMap() if self.method == "mean-map" else self.method
         if method in _METHODS_OF_PAPERS:
-            method = import_module("suffice.papers.mean_maps").METHODS[method]
+            method = import_module("suffice.papers.bags").METHODS[method]
         if not isinstance(method, BagMethod):
             names = ", ".join(["mean-map", *_METHODS_OF_PAPERS])
             raise ParameterError(f"method must be one of {names}, or an object such as MeanMap().")

@@ -16,10 +16,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
 from suffice.errors import TableError
+from suffice.learner.frequencies import estimate_frequencies
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.frequencies import estimate_frequencies
-from suffice.learner.spread.likelihood import Corrupted, Prior
+from suffice.learner.spread import SpreadClassifier
+from suffice.learner.spread_likelihood import Corrupted, Prior
 from suffice.owner.responses import RandomizedResponse
 from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, describe_repeats, paragraphs

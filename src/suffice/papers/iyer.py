@@ -20,7 +20,7 @@ from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions import LabelProportions
 from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
-from suffice.papers.ratio_baselines import ProportionSVM, classify_and_count, mean_map_classifier
+from suffice.papers.bags import ProportionSVM, classify_and_count, mean_map_classifier
 from suffice.papers.reproduction import (
     Comparison,
     Figure,

@@ -31,7 +31,7 @@ from sklearn.covariance import ledoit_wolf
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.likelihood import (
+from suffice.learner.spread_likelihood import (
     CleanFeatures,
     Corrupted,
     Objective,

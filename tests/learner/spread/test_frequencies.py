@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.learner.spread.frequencies import _intervals, estimate_frequencies, release_frequencies
+from suffice.learner.frequencies import _intervals, estimate_frequencies, release_frequencies
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.columns import Flips
 

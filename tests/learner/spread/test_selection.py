@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from suffice.learner.spread.classifier import JointStates
-from suffice.learner.spread.likelihood import (
+from suffice.learner.spread import JointStates
+from suffice.learner.spread_likelihood import (
     CleanFeatures,
     SpreadLikelihood,
     choose_lam,

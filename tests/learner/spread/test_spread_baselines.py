@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
+from suffice.learner.spread_likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
 from suffice.papers.spread import ReconstructionObjective, as_observed, spread_baselines
 from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
 

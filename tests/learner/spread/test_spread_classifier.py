@@ -7,10 +7,10 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
+from suffice.learner.frequencies import deconvolve, observed_frequencies
 from suffice.learner.rows import design_matrix
-from suffice.learner.spread.classifier import SpreadClassifier, joint_states, predicted_features
-from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
-from suffice.learner.spread.likelihood import (
+from suffice.learner.spread import SpreadClassifier, joint_states, predicted_features
+from suffice.learner.spread_likelihood import (
     CleanFeatures,
     Corrupted,
     Knowledge,

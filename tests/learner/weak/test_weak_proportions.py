@@ -11,7 +11,7 @@ from suffice.learner.weak import (
     bags_of,
     estimate_mean_operator,
 )
-from suffice.papers.mean_maps import (
+from suffice.papers.bags import (
     METHODS,
     AlternatingMeanMap,
     LaplacianMeanMap,

@@ -20,7 +20,7 @@ from suffice.errors import (
     TableError,
     UnitError,
 )
-from suffice.learner.spread.likelihood import Corrupted, clean_features
+from suffice.learner.spread_likelihood import Corrupted, clean_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.responses import Lattice, RandomizedResponse
 from suffice.privacy.calibrate import gaussian_epsilon

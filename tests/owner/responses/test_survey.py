@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, StorageError
-from suffice.learner.spread.frequencies import release_frequencies
+from suffice.learner.frequencies import release_frequencies
 from suffice.owner.responses import RandomizedResponse
 from suffice.owner.survey import collect, load_survey, new_survey
 from suffice.participant import make_survey, respond

@@ -40,7 +40,7 @@ from suffice.learner.ratio.bags import (
     resample_counts,
     zero_sum_basis,
 )
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, maximise
+from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, maximise
 from suffice.learner.weak import group_sums
 from suffice.models.simplex import mixture_weights, nearest_proportions
 

@@ -32,7 +32,7 @@ from scipy.special import expit, ndtr, softmax
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.calibration import Calibration, calibrate_by_labels
-from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
+from suffice.learner.frequencies import deconvolve, observed_frequencies
 from suffice.models.rows import one_blas_thread
 from suffice.release.columns import Added, Flips, SpreadColumn
 

@@ -29,10 +29,10 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.frequencies import deconvolve, maximum_likelihood, observed_frequencies
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.learner.spread.frequencies import deconvolve, maximum_likelihood, observed_frequencies
-from suffice.learner.spread.likelihood import (
+from suffice.learner.spread_likelihood import (
     LEAST_VARIANCE,
     CleanFeatures,
     Corrupted,

@@ -1,1 +1,0 @@
-"""Learning from randomised records by the spread likelihood (Barber 2020)."""
