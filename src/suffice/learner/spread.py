@@ -160,11 +160,6 @@ class JointStates(Knowledge):
     observed: np.ndarray
 
     @property
-    def count(self) -> int:
-        """The number of records."""
-        return len(self.observed)
-
-    @property
     def width(self) -> int:
         """The number of coordinates."""
         return self.points.shape[1]
@@ -183,7 +178,7 @@ class JointStates(Knowledge):
         clean, by_score = model(self.points @ theta)
 
         def pull(by_clean: np.ndarray) -> np.ndarray:
-            columns = by_clean.reshape(self.count, -1).T
+            columns = by_clean.reshape(len(self.observed), -1).T
             sums = [np.bincount(self.observed, c, len(self.posterior)) for c in columns]
             by_combination = self.posterior.T @ np.stack(sums, axis=1)
             return np.asarray(self.points.T @ by_score(by_combination.reshape(clean.shape)))

@@ -91,11 +91,6 @@ class Knowledge(ABC):
 
     @property
     @abstractmethod
-    def count(self) -> int:
-        """The number of records."""
-
-    @property
-    @abstractmethod
     def width(self) -> int:
         """The number of coordinates of a clean record."""
 
@@ -132,11 +127,6 @@ class CleanFeatures(Knowledge):
     spread: np.ndarray | None = None
     blocks: np.ndarray | None = None
     root: np.ndarray | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return len(self.mean)
 
     @property
     def width(self) -> int:

@@ -101,10 +101,10 @@ class Supervision(ABC):
         ParameterError
             If the rows do not fit what is known about their labels.
         """
-        return self._estimate(rows, check_classes(self.classes))
+        return self.operator_of(rows, check_classes(self.classes))
 
     @abstractmethod
-    def _estimate(self, rows: Any, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: Any, classes: Classes) -> OperatorEstimate:
         """Return the estimate for checked classes."""
 
 
@@ -181,7 +181,7 @@ class FlippedLabels(Supervision):
     classes: Any
     rates: Any
 
-    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
         """Return the operator, corrected for the flips."""
         count, m = len(classes), len(rows)
         inverse = np.linalg.inv(_channel(self.rates, count))
@@ -306,7 +306,7 @@ class PlainLabels(Supervision):
     labels: Any
     classes: Any
 
-    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
         """Return the operator of the exact labels."""
         codes = codes_of(self.labels, classes, rows)
         matrix = group_sums(rows, codes, len(classes)).T / len(rows)
@@ -333,7 +333,7 @@ class SoftVotes(Supervision):
     classes: Any
     variance: float = 0.0
 
-    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
         """Return the operator of the votes."""
         votes = np.asarray(self.votes, dtype=np.float64)
         if votes.shape != (len(rows), len(classes)):
@@ -368,7 +368,7 @@ class Released(Supervision):
         """The classes of the release."""
         return self.release.classes
 
-    def _estimate(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
         """Return the operator of the release."""
         release = self.release
         width = len(release.pipeline.outputs)
@@ -417,7 +417,7 @@ class PositiveUnlabelled(Supervision):
     prior: float
     classes: Any
 
-    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
         """Return the operator; its error comes from the sampling of the positives."""
         if len(classes) != 2:
             raise ParameterError("PositiveUnlabelled works for two classes only. List two classes.")
@@ -490,7 +490,7 @@ class SemiSupervised(Supervision):
     labels: Any
     classes: Any
 
-    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
         """Return the operator; its error comes from the sampling of the labelled rows."""
         labelled, codes = _known_labels(self.labels, classes, rows)
         if labelled.all():
@@ -768,7 +768,7 @@ class KnownProportions(Supervision):
     classes: Any
     method: str | BagMethod = "mean-map"
 
-    def _estimate(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
         """Return the operator that the method estimates."""
         method = MeanMap() if self.method == "mean-map" else self.method
         if method in _METHODS_OF_PAPERS:

@@ -510,7 +510,11 @@ class FactoredProblem:
         """
         blocks = self.weighted.grams(parameters, _ColumnCurves(self.loss))
         extras = squared.reshape(len(squared), -1)
-        return [_root(block, extra) for block, extra in zip(blocks, extras.T, strict=True)]
+        roots = []
+        for block, extra in zip(blocks, extras.T, strict=True):  # raised where it is singular
+            raised = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))
+            roots.append(np.asarray(cholesky(raised, check_finite=False)))
+        return roots
 
 
 def _centred(parameters: np.ndarray) -> np.ndarray:
@@ -518,9 +522,3 @@ def _centred(parameters: np.ndarray) -> np.ndarray:
     if parameters.ndim == 1:
         return parameters
     return parameters - parameters.mean(axis=1, keepdims=True)
-
-
-def _root(block: np.ndarray, extra: np.ndarray) -> np.ndarray:
-    """Return R with R^T R = block + diag(extra), the diagonal raised where that is singular."""
-    block = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))
-    return np.asarray(cholesky(block, check_finite=False))

@@ -248,7 +248,7 @@ def test_combinations_are_bayes_rule_over_all_of_them(rng):
 def test_combinations_are_for_few_discrete_columns_and_records_enough(rng):
     corrupted, *_ = records(rng, 100, 0.7)
     assert joint_states(corrupted, "learned") is None  # 125 combinations, 100 records
-    assert joint_states(corrupted, "marginals").count == 100
+    assert len(joint_states(corrupted, "marginals").observed) == 100
     many = Corrupted(corrupted.columns * 2, corrupted.cells * 2)
     assert joint_states(many, "marginals") is None
     number = SpreadColumn("z", None, Added(0.0, 1.0, "gaussian", 1.0))

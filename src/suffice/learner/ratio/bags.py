@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.linalg import eigh
 
 from suffice.errors import ParameterError
@@ -43,7 +44,7 @@ LEAST_SHARE_LEFT = 0.25  # of a direction's variance: an estimate of its noise m
 _ALIKE, _ALIKE_IF_FEW = 0.05, 0.1
 
 
-def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) -> np.ndarray:
+def balanced_groups(codes: np.ndarray, groups: int, rng: Generator) -> np.ndarray:
     """Return a random group for each row, of equal size within each code up to one row."""
     order = rng.permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
@@ -53,7 +54,7 @@ def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) ->
     return assigned
 
 
-def resample_counts(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def resample_counts(codes: np.ndarray, rng: Generator) -> np.ndarray:
     """Return how often each member is drawn, as many times per code as it has members."""
     times = np.empty(len(codes))
     for code in np.unique(codes):
@@ -186,7 +187,7 @@ class KnownBags:
         joint = self.sizes[:, None] * self.proportions
         return joint / joint.sum(axis=0)
 
-    def redraw(self, rng: np.random.Generator) -> "KnownBags":
+    def redraw(self, rng: Generator) -> "KnownBags":
         """Return the bags as another draw of the same noise would have left them, were these exact.
 
         Gaussian noise of the stated variance, whatever the mechanism; the total stays one.
@@ -281,7 +282,7 @@ class Method(ABC):
     """A fitted estimator of class ratios."""
 
     @abstractmethod
-    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> Any:
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
         """Return what is needed of a table's rows."""
 
     @abstractmethod
@@ -290,13 +291,7 @@ class Method(ABC):
 
     @abstractmethod
     def ends(
-        self,
-        summaries: Sequence[Any],
-        level: float,
-        draws: int,
-        rng: np.random.Generator,
-        *,
-        excess: float,
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
     ) -> np.ndarray:
         """Return both ends (n, 2, K) of each ratio's interval.
 
@@ -315,21 +310,15 @@ class Resampled(Method):
     """
 
     @abstractmethod
-    def redraw(self, rng: np.random.Generator) -> "Resampled":
+    def redraw(self, rng: Generator) -> "Resampled":
         """Return the method as other rows of the bags, and other noise, might have left it."""
 
     @abstractmethod
-    def resample(self, summary: Any, rng: np.random.Generator) -> np.ndarray:
+    def resample(self, summary: Any, rng: Generator) -> np.ndarray:
         """Return the ratios (K,) of rows of the table drawn again."""
 
     def ends(
-        self,
-        summaries: Sequence[Any],
-        level: float,
-        draws: int,
-        rng: np.random.Generator,
-        *,
-        excess: float,
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
     ) -> np.ndarray:
         """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 

@@ -653,10 +653,13 @@ def _as_tables(U: Any) -> tuple[list[Any], bool]:
     """Return a list of tables, and whether there was one alone."""
     if isinstance(U, np.ndarray) and U.ndim == 3:
         return list(U), False
-    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(item) for item in U)
+    several = (
+        isinstance(U, list | tuple)
+        and len(U) > 0
+        and all(
+            # a table, or a matrix, rather than a row of one
+            isinstance(item, str | Path) or hasattr(item, "schema") or np.ndim(item) == 2
+            for item in U
+        )
+    )
     return (list(U), False) if several else ([U], True)
-
-
-def _is_table(item: Any) -> bool:
-    """Say whether this is a table, or a matrix, rather than a row of one."""
-    return isinstance(item, str | Path) or hasattr(item, "schema") or np.ndim(item) == 2

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from scipy.stats import chi2
@@ -217,7 +218,7 @@ class Coordinates:
     scale: float
 
     @classmethod
-    def of(cls, rows: np.ndarray, rng: np.random.Generator) -> "Coordinates":
+    def of(cls, rows: np.ndarray, rng: Generator) -> "Coordinates":
         """Return coordinates in which rows have a mean square of one per coordinate."""
         axes = None
         if rows.shape[1] > _MOST_COORDINATES:
@@ -274,7 +275,7 @@ class BagLikelihood(Resampled):
         log = self.calibration.log_posteriors(scores) - np.log(self.bags.prior)
         return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
-    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
         """Return the scores of a table's rows."""
         del rng
         return np.vstack([self.scores_of(rows) for rows in batches])
@@ -283,11 +284,11 @@ class BagLikelihood(Resampled):
         """Return the ratios of the table whose rows have these scores."""
         return mixture_weights(self.likelihoods(summary), counts)
 
-    def redraw(self, rng: np.random.Generator) -> "BagLikelihood":
+    def redraw(self, rng: Generator) -> "BagLikelihood":
         """Return the method as other rows of the bags, and other noise, might have left it."""
         return self.recalibrate(self.bags.redraw(rng), resample_counts(self.codes, rng))
 
-    def resample(self, summary: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def resample(self, summary: np.ndarray, rng: Generator) -> np.ndarray:
         """Return the ratios of rows of the table drawn again."""
         return self.ratios(summary, resample_counts(np.zeros(len(summary), dtype=np.int64), rng))
 
@@ -326,7 +327,7 @@ def fit_bag_likelihood(
     bags: KnownBags,
     rows: np.ndarray,
     codes: np.ndarray,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     complete: bool = True,
 ) -> BagLikelihood:
@@ -517,8 +518,10 @@ def accepted_ends(
         near = ratios[k] + error * _NEAREST
         values = np.unique(np.clip(np.concatenate([_VALUES, near]), 0, 1))
         statistics = test.least_statistics(k, values, ratios)
-        low, high = _crossings(values, statistics - statistics.min() - quantile)
-        ends.append((min(low, float(ratios[k])), max(high, float(ratios[k]))))
+        above = statistics - statistics.min() - quantile
+        inside = np.flatnonzero(above <= 0)
+        low, high = _zero(values, above, inside[0], -1), _zero(values, above, inside[-1], 1)
+        ends.append((min(low, ratios[k]), max(high, ratios[k])))
     return np.array(ends).T
 
 
@@ -642,17 +645,14 @@ class _Variances:
     precisions: np.ndarray
 
 
-def _crossings(values: np.ndarray, above: np.ndarray) -> tuple[float, float]:
-    """Return the ends of where ``above`` is at most zero, linear between the values."""
-    inside = np.flatnonzero(above <= 0)
-    first, last = int(inside[0]), int(inside[-1])
-    low = values[0] if first == 0 else _zero(values, above, first - 1)
-    high = values[-1] if last == len(values) - 1 else _zero(values, above, last)
-    return float(low), float(high)
+def _zero(values: np.ndarray, above: np.ndarray, inside: int, step: int) -> float:
+    """Return where the line from a value inside to its neighbour outside is zero, if there is one.
 
-
-def _zero(values: np.ndarray, above: np.ndarray, left: int) -> float:
-    """Return where the line between two neighbours is zero."""
+    ``step`` is 1 or -1, to the neighbour on the right or left. The last value has none.
+    """
+    if not 0 <= inside + step < len(values):
+        return float(values[inside])
+    left = min(inside, inside + step)
     rise = above[left + 1] - above[left]
     return float(values[left] - above[left] * (values[left + 1] - values[left]) / rise)
 
@@ -672,7 +672,7 @@ class ByMoments(Method):
         )
         return cls(fitted, moments.class_means())
 
-    def summarise(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> TableMoments:
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> TableMoments:
         """Return the mean posterior of the table's rows, with its covariance."""
         del rng
         posteriors = [self.fitted.mean_posteriors(rows) for rows in batches]
@@ -688,7 +688,7 @@ class ByMoments(Method):
         summaries: Sequence[TableMoments],
         level: float,
         draws: int,
-        rng: np.random.Generator,
+        rng: Generator,
         *,
         excess: float,
     ) -> np.ndarray:
