@@ -36,22 +36,20 @@ __all__ = [
 ]
 
 
-_COARSE, _FINE = 0.1, 0.02  # steps of log10 R^2
-_EXPONENTS = (-2.5, -0.01)
-_LIKELY = 12.0  # log likelihood below the best at which a slope counts for nothing
-_UNLIKELY = 1e-9
-_FEW = 8  # coarse steps that are likely: with fewer, finer ones are taken between them
-_BINS = 1000  # of scores of two classes
+# log10 R^2 of slopes: its range, and the steps of a coarse and a fine grid. Halving the steps moves
+# probabilities by less than 1e-3.
+_EXPONENT_RANGE = (-2.5, -0.01)
+_COARSE_STEP, _FINE_STEP = 0.1, 0.02
+_LIKELY_GAP = 12.0  # log likelihood below the best at which a slope counts for nothing
+_ENOUGH_STEPS = 8  # coarse ones that are likely: with fewer, finer ones are taken between them
+_SCORE_BINS = 1000  # of two classes
 _GRID = (np.arange(1000) + 0.5) / 1000  # proportions of the second of two classes
 _LARGEST_LABEL_MEAN = 0.98  # one class may be rare
 _LARGEST_CORRELATION = 0.97  # of scores with labels
 _LARGEST_GAUSSIAN_CORRELATION = 0.75  # the same where the tails of scores are not known
 _GAUSSIAN_QUANTILES = 400  # of scores that stand for those of rows
 _SMALLEST_SLOPE = 1e-6  # of standardised scores: predictions and probabilities agree
-_NEWTON_STEPS, _MOST_STEP = 6, 2.0
-_SETTLED = 1e-5
-_LEAST = 1e-300
-_LEAST_SHARE = 1e-3  # of an even one: a class that is listed may occur
+_TINY = np.finfo(float).tiny  # of a probability whose logarithm is taken
 
 Expected = Callable[[float, np.ndarray], np.ndarray]
 
@@ -112,7 +110,7 @@ def class_proportions(
     observed, classes = channel.shape
     counts = np.bincount(labels, weights, minlength=observed)
     if classes == 2:
-        chances = np.maximum(channel @ np.stack([1 - _GRID, _GRID]), _LEAST)
+        chances = np.maximum(channel @ np.stack([1 - _GRID, _GRID]), _TINY)
         second = _mean_share(counts @ np.log(chances))
         return np.array([1 - second, second])
     total = counts.sum()
@@ -122,7 +120,8 @@ def class_proportions(
     prior = (np.eye(classes) - 1 / classes) / (classes * (2 * classes + 1))  # Dirichlet's
     apart = inverse @ (counts / total) - 1 / classes
     mean = 1 / classes + prior @ np.linalg.pinv(prior + error) @ apart
-    mean = np.maximum(mean, _LEAST_SHARE / classes)
+    # A class that is listed may occur: a thousandth of an even share.
+    mean = np.maximum(mean, 1e-3 / classes)
     return np.asarray(mean / mean.sum())
 
 
@@ -182,12 +181,12 @@ def calibrate_by_labels(
     """
     counts = np.ones(len(labels)) if weights is None else weights
     shares = class_proportions(labels, channel, weights)
-    if expected is None and len(shares) == 2 and len(labels) > _BINS:
+    if expected is None and len(shares) == 2 and len(labels) > _SCORE_BINS:
         scores, labels, counts = _binned(scores, labels, counts)
     chances = channel[labels]
 
     def log_likelihood(p: np.ndarray) -> float:
-        return float(counts @ np.log(np.maximum((chances * p).sum(axis=1), _LEAST)))
+        return float(counts @ np.log(np.maximum((chances * p).sum(axis=1), _TINY)))
 
     return _moderated(scores, counts, shares, log_likelihood, expected, shifted=shifted)
 
@@ -222,7 +221,7 @@ def calibrate_by_product(
         Slope, shift and error.
     """
     counts = np.ones(len(scores))
-    if len(shares) == 2 and len(scores) > _BINS:
+    if len(shares) == 2 and len(scores) > _SCORE_BINS:
         product -= float(scores[:, 0].mean())  # scores of a row count by their difference
         scores, _, counts = _binned(scores, np.zeros(len(scores), dtype=int), counts)
     rows = counts / counts.sum()
@@ -255,12 +254,12 @@ def _moderated(
         expected or (lambda slope, shift: softmax(slope * scores + shift, axis=1)),
         log_likelihood, rows, shares if shifted else None, centre, size,
     )  # fmt: skip
-    exponents = np.append(-np.inf, np.arange(*_EXPONENTS, _COARSE))  # none, and some
+    exponents = np.append(-np.inf, np.arange(*_EXPONENT_RANGE, _COARSE_STEP))  # none, and some
     links = candidates.links(exponents)
-    likely = exponents[_likelihoods(links) > np.exp(-_LIKELY)]
-    if likely[0] > -np.inf and len(likely) < _FEW:
-        ends = likely[0] - _COARSE, min(likely[-1] + _COARSE, _EXPONENTS[1])
-        links = candidates.links(np.arange(*ends, _FINE))
+    likely = exponents[_likelihoods(links) > np.exp(-_LIKELY_GAP)]
+    if likely[0] > -np.inf and len(likely) < _ENOUGH_STEPS:
+        ends = likely[0] - _COARSE_STEP, min(likely[-1] + _COARSE_STEP, _EXPONENT_RANGE[1])
+        links = candidates.links(np.arange(*ends, _FINE_STEP))
     return _nearest_link(candidates.expected, links, scores, rows, shifted=shifted)
 
 
@@ -272,7 +271,7 @@ def _binned(
     order = np.argsort(difference, kind="stable")
     before = np.cumsum(counts[order]) - counts[order] / 2
     bins = np.empty(len(order), dtype=int)
-    bins[order] = (before * _BINS / counts.sum()).astype(int)
+    bins[order] = (before * _SCORE_BINS / counts.sum()).astype(int)
     observed = int(labels.max()) + 1
     cells = bins * observed + labels
     totals = np.bincount(cells, counts)
@@ -324,15 +323,15 @@ class _Candidates:
     def _shift(self, slope: float, shift: np.ndarray) -> np.ndarray:
         """Return the shift at which mean probabilities are the proportions, by Newton's method."""
         assert self.shares is not None  # noqa: S101  # for the type checker: the caller has checked
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(6):
             p = self.expected(slope, shift)
             gap = self.shares - self.rows @ p
-            if float(np.abs(gap).max()) < _SETTLED:
+            if np.allclose(gap, 0.0, rtol=0.0, atol=1e-5):
                 break
             # Rows that are known with an error have a little less curvature than these.
             curvature = np.diag(self.rows @ p) - (p.T * self.rows) @ p
             step = np.linalg.lstsq(curvature, gap, rcond=1e-10)[0]
-            shift = shift + step * min(1.0, _MOST_STEP / max(float(np.abs(step).max()), _LEAST))
+            shift = shift + step * min(1.0, 2 / max(float(np.abs(step).max()), _TINY))
         return shift
 
 
@@ -342,7 +341,7 @@ def _nearest_link(
     """Return the link of least Kullback-Leibler divergence from the mean over ``links``."""
     likely = _likelihoods(links)
     likely /= likely.sum()
-    used = [(part, link) for part, link in zip(likely, links, strict=True) if part > _UNLIKELY]
+    used = [(part, link) for part, link in zip(likely, links, strict=True) if part > _TINY]
     mean, square = np.zeros_like(scores), np.zeros_like(scores)
     for part, link in used:
         p = expected(link.slope, link.shift)

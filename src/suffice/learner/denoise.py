@@ -30,6 +30,7 @@ from suffice.models.zonotope import Projection, project
 from suffice.release.release import Covariance
 
 __all__ = [
+    "WIDEST_DECOMPOSED",
     "Denoised",
     "Denoiser",
     "around_centre",
@@ -54,7 +55,7 @@ _METRIC_TOLERANCE = 1e-2  # of the largest variance: with less, a projection har
 _PROJECTION_TOLERANCE = 3e-3  # of a projection whose result is shrunk
 _LEFT_OUT_VARIANCE = 10.0  # times that of labels: with more noise a direction was not released
 _MOST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
-_WIDEST_DECOMPOSED = 2000  # coordinates whose second moments are decomposed
+WIDEST_DECOMPOSED = 2000  # rows of a matrix that is decomposed: more take minutes
 
 
 def white_basis(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -474,7 +475,7 @@ def within_rows(problems: list[FactoredProblem], noise: Covariance) -> Denoised:
     on it, but the risk and the choice of a penalty would.
     """
     width = len(problems[0].operator)
-    if noise.form != "none" and width <= _WIDEST_DECOMPOSED:
+    if noise.form != "none" and width <= WIDEST_DECOMPOSED:
         values, vectors = np.linalg.eigh(problems[0].moment)
         span = vectors[:, values > 1e-12 * values[-1]]
         if span.shape[1] < width:

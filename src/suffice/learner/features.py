@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -295,7 +296,6 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
             return np.asarray(np.log(self.predict_proba(X)))
 
 
-_NORMAL_95 = 1.959963984540054
 _INTERCEPT = "(intercept)"
 
 
@@ -361,7 +361,7 @@ def model_coefficients(model: Release) -> list[Coefficient]:
         values = np.vstack([coef.T, intercept])
         deviations = _deviations(model, values.shape)
         scaled = values * np.append(_scales(units), 1.0)[:, None]
-        reach = None if deviations is None else _NORMAL_95 * deviations
+        reach = None if deviations is None else float(ndtri(0.975)) * deviations
     if not np.isfinite(scaled).all():
         raise CorruptFileError("The coefficients in the file are too large for a computer.")
     classes = model.classes[1:] if len(coef) == 1 else model.classes

@@ -13,6 +13,7 @@ which is corrected; see docs/errata.md.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
-from suffice.learner.denoise import Denoiser
+from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
 from suffice.learner.features import FeatureUnits
 from suffice.learner.penalty import Optimism, least_ridge, spreads
 from suffice.models.problem import FactoredProblem
@@ -46,9 +47,8 @@ __all__ = [
 ]
 
 
-_LEAST_DELTA = 1e-7
-_ROUNDING = 1e-9  # numerical inversion is good to 1e-10; bounds are rounded up by this much
-_DAMPING = 25.0  # e^-25: the error of the inversion
+_SMALLEST_DELTA = 1e-7  # numerical inversion is good to 1e-10
+_DAMPING = 25.0  # e^-25: the error of the inversion (Abate & Whitt 1995)
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ def noise_norm(
     of several: sqrt(trace / delta), Markov's bound, true of any noise of this covariance. The noise
     lives on a lattice, taken here as continuous: its step is far below its scale.
     """
-    if not _LEAST_DELTA <= delta < 1:
+    if not _SMALLEST_DELTA <= delta < 1:
         raise ParameterError(
-            f"delta must be at least {_LEAST_DELTA:g} and below 1. It is {delta!r}."
+            f"delta must be at least {_SMALLEST_DELTA:g} and below 1. It is {delta!r}."
         )
     if noise.form == "none":
         raise ParameterError(
@@ -233,7 +233,7 @@ def _upper_quantile(
     log_transform: Callable[[np.ndarray], np.ndarray], mean: float, spread: float, delta: float
 ) -> float:
     """Return x with P(sum > x) = delta for a positive sum with this log E e^(-s sum)."""
-    delta -= _ROUNDING
+    delta -= 1e-9  # bounds are rounded up by more than the inversion is off
     high = mean + spread
     while _upper_tail(log_transform, high, mean / spread) > delta:
         high += (high - mean) + spread
@@ -259,9 +259,8 @@ def _upper_tail(
     return float(np.clip(1 - weights @ sums, 0, 1))
 
 
-_STEP = 0.25  # h: smaller steps drown in what a projection is off by
-_PROBES, _FEW_PROBES = 8, 4
-_LARGE = 500_000  # cells of rows: a projection of so many takes its time
+_TRIAL_STEP = 0.25  # of the noise: smaller ones drown in what a projection is off by
+_TRIALS = 8  # and half as many for rows of more than 500,000 cells, whose projection takes longer
 
 
 def optimism_by_trial(
@@ -312,16 +311,16 @@ def _moves(
     on_sample = denoiser.on_sample()
     operator, rows = denoiser.released, on_sample.rows
     still = on_sample(operator)
-    probes = _PROBES if rows.shape[0] * rows.shape[1] <= _LARGE else _FEW_PROBES
+    trials = _TRIALS if rows.shape[0] * rows.shape[1] <= 5e5 else _TRIALS // 2
     scores = problem.weighted.sample.scores(model)
-    for _ in range(probes):
+    for _ in range(trials):
         noise = _released_noise(denoiser, rng)
         # As many labels as there are vary less than those of a sample.
         few = np.sqrt(rows.labels / denoiser.rows.labels)
         noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
         if operator.ndim > 1:  # what all columns of M share is public, and was set right
             noise = noise - noise.mean(axis=1, keepdims=True)
-        yield noise, (on_sample(operator + _STEP * noise) - still) / _STEP
+        yield noise, (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
 
 
 def _released_noise(denoiser: Denoiser, rng: np.random.Generator) -> np.ndarray:
@@ -349,9 +348,6 @@ def _label_noise(
     if loss is not None and loss.link is not None:
         chance = loss.link(scores)
     return 2 * ((rng.random(len(scores)) < chance) - chance)
-
-
-_LARGEST = 2000  # entries of a model whose Hessian is inverted
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,10 +437,10 @@ class Evidence:
     def _deviations(self, i: int, *, sampling: bool, basis: np.ndarray | None) -> np.ndarray:
         self._check_noise()
         problem, model = self.problems[i], self.models[i]
-        if not problem.penalty.smooth or model.size > _LARGEST:
+        if not problem.penalty.smooth or model.size > WIDEST_DECOMPOSED:
             raise ParameterError(
-                f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
-                " coefficients. Use penalty='l2' or fewer columns."
+                "Intervals exist only for penalties without a 1-norm and at most"
+                f" {WIDEST_DECOMPOSED:,} coefficients. Use penalty='l2' or fewer columns."
             )
         white = (
             self.denoisers[i] if self.denoisers and self.denoisers[i].basis is not None else None
@@ -525,8 +521,7 @@ def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: f
     return np.stack([centre - reach, centre + reach])
 
 
-_MOST_STORED = 500  # coefficients of which a model file states deviations
-_LAPLACE_TAIL = 1.081  # ln 20 / sqrt 2 over 1.96: quantiles at 97.5 % of one variance
+_STORED_DEVIATIONS = 500  # coefficients: computing those of more takes longer than the fit
 
 
 class FiguredModel(LinearModel):
@@ -631,7 +626,7 @@ class FiguredModel(LinearModel):
 
         None if there are none, or more than 500: computing them takes longer than the fit.
         """
-        if self.theta_.size > _MOST_STORED:
+        if self.theta_.size > _STORED_DEVIATIONS:
             return None
         try:
             deviations: list[float] = self.feature_deviations().ravel().tolist()
@@ -691,7 +686,9 @@ class FiguredModel(LinearModel):
         variable; they are shorter where noise of several coordinates adds up.
         """
         mechanisms = {release.details["mechanism"] for release in self.releases_}
-        return _LAPLACE_TAIL if mechanisms & {"laplace", "knorm", "mixed"} else 1.0
+        # Quantiles at 97.5 % of a Laplace and of a Gaussian variable of variance 1.
+        longer = log(20) / sqrt(2) / float(ndtri(0.975))
+        return longer if mechanisms & {"laplace", "knorm", "mixed"} else 1.0
 
     @property
     def risk_(self) -> float:

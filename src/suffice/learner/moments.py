@@ -56,12 +56,8 @@ __all__ = [
 ]
 
 
-_FLOOR = 1e-3  # of the mean eigenvalue: smaller ones cannot be told from noise
-_LEAST_FLOOR = 1e-9
-_LEAST_TOTAL = 1e-9
-_ROUNDING = 1e-13  # of the largest number
-_FLAT = 100.0  # noise on a proportion that leaves nothing of it
-_SURE = 2.0  # deviations of the noise that tell the larger class from another
+_EIGENVALUE_FLOOR = 1e-3  # of the mean one: smaller ones cannot be told from noise
+_CLASS_LEAD = 2.0  # deviations of the noise that tell the larger class from another
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +106,7 @@ class MomentNumbers:
         largest = np.sort(self.proportions)[::-1]
         # Of two classes the noises are opposite, and their difference has twice the deviation.
         factor = 2.0 if self.classes == 2 else math.sqrt(2)
-        return bool(largest[0] - largest[1] >= _SURE * factor * self.proportions_noise)
+        return bool(largest[0] - largest[1] >= _CLASS_LEAD * factor * self.proportions_noise)
 
 
 def numbers_of(release: Release) -> MomentNumbers:
@@ -194,7 +190,10 @@ class CleanMoments:
 def cleaned(numbers: MomentNumbers) -> CleanMoments:
     """Return what is believed of the data, from noisy numbers."""
     width, noise = len(numbers.mean), numbers.second_noise
-    proportions = _proportions(numbers)
+    least = 0.5 / numbers.rows
+    within = _within_unit(numbers.proportions, numbers.proportions_noise)
+    proportions = np.clip(within, least, 1 - least)
+    proportions /= proportions.sum()
     mean = _shrunk_mean(numbers.mean, numbers.mean_noise)
     contrast_shares = proportions[numbers.contrasts]
     shift = contrast_shares - 1 / numbers.classes
@@ -225,21 +224,18 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
 
 def _without_rounding(covariances: np.ndarray) -> np.ndarray:
     """Return covariances with zeros for what only rounding made: small variances divide them."""
-    least = _ROUNDING * np.abs(covariances).max(axis=0, initial=0.0)
+    least = 1e-13 * np.abs(covariances).max(axis=0, initial=0.0)
     return np.where(np.abs(covariances) > least, covariances, 0.0)
 
 
-def _proportions(numbers: MomentNumbers) -> np.ndarray:
-    """Return the expected proportions, given that each lies between 0 and 1."""
-    noisy, noise = numbers.proportions, numbers.proportions_noise
-    expected: Any = noisy
-    if noise > _FLAT:
-        expected = np.full(len(noisy), 0.5)
-    elif noise > 1e-12:
+def _within_unit(noisy: Any, noise: float) -> np.ndarray:
+    """Return the expected numbers, given their noise and that each lies between 0 and 1."""
+    if noise > 100:  # nothing is left of them
+        return np.full(np.shape(noisy), 0.5)
+    expected = noisy
+    if noise > 1e-12:
         expected = truncnorm.mean(-noisy / noise, (1 - noisy) / noise, loc=noisy, scale=noise)
-    least = 0.5 / numbers.rows
-    proportions = np.clip(np.nan_to_num(expected, nan=0.5), least, 1 - least)
-    return np.asarray(proportions / proportions.sum())
+    return np.clip(np.where(np.isnan(expected), noisy, expected), 0.0, 1.0)
 
 
 def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
@@ -250,26 +246,15 @@ def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
     return np.asarray(mean) * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
 
 
-def _total_variance(noisy: float, noise: float) -> float:
-    """Return the expected sum of variances: that of rows of length 1 lies between 0 and 1.
-
-    Without this, noise that makes the sum negative would leave no variance, and scores of which
-    the learner is far too sure.
-    """
-    expected = noisy
-    if noise > 1e-12:
-        expected = float(truncnorm.mean(-noisy / noise, (1 - noisy) / noise, noisy, noise))
-    return float(np.clip(np.nan_to_num(expected, nan=noisy), _LEAST_TOTAL, 1))
-
-
 def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:
     """Return eigenvalues without what symmetric Gaussian noise is expected to have added.
 
-    Their sum is the expected total variance.
+    Their sum is the expected total variance: that of rows of length 1 lies between 0 and 1. Noise
+    that makes the sum negative would leave no variance, and scores that are far too sure.
     """
-    total = _total_variance(float(values.sum()), math.sqrt(len(values)) * noise)
+    total = max(float(_within_unit(values.sum(), math.sqrt(len(values)) * noise)), 1e-9)
     mean = total / len(values)
-    floor = max(_LEAST_FLOOR * mean, min(_FLOOR * mean, penalty))
+    floor = max(1e-9 * mean, min(_EIGENVALUE_FLOOR * mean, penalty))
     if noise > 0:
         apart = values[:, None] - values[None, :]
         values = values - noise**2 * (apart / (apart**2 + noise**2 / 2)).sum(axis=1)
@@ -279,7 +264,6 @@ def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarr
 
 _TAUS = np.logspace(-4, 3, 25)
 _CORRELATIONS = (0.02, 0.98)
-_TIE = 1e-6  # weight of what only decides between equal numbers
 
 
 @dataclass(frozen=True)
@@ -469,7 +453,7 @@ def _discriminants(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, n
     proportions = moments.proportions
     fitted = scores.weights.T @ moments.covariances
     # Of equal correlations, as of few rows, what thinning measured tells directions apart.
-    sure = (fitted + fitted.T) / 2 + _TIE * scores.memberships
+    sure = (fitted + fitted.T) / 2 + 1e-6 * scores.memberships
     _, directions = eigh(sure, np.diag(proportions))
     directions = directions[:, 1:]  # the least belongs to the sum of memberships, which is 1
     sizes = np.sqrt(np.maximum(_along(directions, scores.spread), 1e-300))
@@ -527,9 +511,6 @@ def rule_of(moments: CleanMoments, thinning: Thinning, blend: Blend = BLEND) -> 
     return LinearRule(weights, at_zero, moments, scores, matrix, constants)
 
 
-_PENALTY = 2.0  # times what noise can add to an eigenvalue, sqrt(2 d) deviations
-
-
 @dataclass(frozen=True, eq=False)
 class CoefficientIntervals:
     """Coefficients of ridge regression, with intervals for the noise of the release.
@@ -567,7 +548,8 @@ def ridge_intervals(
     if not numbers.second_noise > 0:
         raise ParameterError("Intervals are about the noise of a release. Exact data have none.")
     width = len(numbers.mean)
-    penalty = _PENALTY * math.sqrt(2 * width) * numbers.second_noise
+    # Twice what noise can add to an eigenvalue, sqrt(2 d) deviations.
+    penalty = 2 * math.sqrt(2 * width) * numbers.second_noise
     mean = numbers.mean
     inverse = np.linalg.inv(numbers.second - np.outer(mean, mean) + penalty * np.eye(width))
     columns, deviations, spread = [], [], units @ inverse

@@ -67,7 +67,7 @@ _BOOSTING = (
     {"max_leaf_nodes": 31, "max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 200},
     {"max_leaf_nodes": 63, "max_iter": 200, "learning_rate": 0.1, "min_samples_leaf": 400},
 )
-_LEAF_SHARE = 40  # a leaf holds at most this fraction of all rows, so that small tables have leaves
+_FEWEST_LEAVES = 40  # that the rows of a small table fill: a leaf holds at most so much of them
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # C of logistic regression, for one row
 
 
@@ -88,20 +88,17 @@ def default_settings(name: str, rows: int) -> Settings:
     """Return the settings that are tried of an estimator of ours on so many rows."""
     if name == "logistic":
         return [{"C": weight} for weight in _PENALTIES]
-    most = max(1, rows // _LEAF_SHARE)
+    most = max(1, rows // _FEWEST_LEAVES)
     return [
         {**setting, "min_samples_leaf": min(setting["min_samples_leaf"], most)}
         for setting in _BOOSTING
     ]
 
 
-_SMALLEST_CHANCE = 1e-300  # of a probability whose logarithm is taken
-
-
 def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
     """Return -log (P p_i)_z(i), the log loss of each randomised label z(i)."""
     chances = (channel[labels] * probabilities).sum(axis=1)
-    return np.asarray(-np.log(np.maximum(chances, _SMALLEST_CHANCE)))
+    return np.asarray(-np.log(np.maximum(chances, np.finfo(float).tiny)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +164,9 @@ def _unstorable(estimator: Any) -> ParameterError:
     )
 
 
-_ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
-_FEWEST_ROWS = 50  # of a table of which some are held out
-_SMALLEST = 1e-12  # of a probability that an estimator states
-_UNCLIPPED = 2.0**299
-_TAIL = 0.025  # beyond each end of an interval at 95 %
+_HELD_OUT_ROWS = 20_000  # more folds would only cost time
+_FEWEST_ROWS = 50  # of a table of which some are held out: fewer leave a link open
+_SMALLEST_STATED = 1e-12  # of a probability that an estimator states
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -398,7 +393,7 @@ class NoisyLabelClassifier(Classifier):
         if len(rows) < max(_FEWEST_ROWS, self.folds):
             return []
         splits = KFold(self.folds, shuffle=True, random_state=self.random_state).split(rows)
-        enough = -(-_ENOUGH_HELD_OUT * self.folds // len(rows))
+        enough = -(-_HELD_OUT_ROWS * self.folds // len(rows))
         return list(splits)[: max(1, enough)]
 
     def _estimate_accuracy(
@@ -415,8 +410,8 @@ class NoisyLabelClassifier(Classifier):
         self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
         error = float(hits.std(ddof=1)) / len(hits) ** 0.5
         choices = settings * (len(channel) + 1)
-        low = hits.mean() + error * ndtri(_TAIL / choices)
-        high = hits.mean() - error * ndtri(_TAIL)
+        low = hits.mean() + error * ndtri(0.025 / choices)
+        high = hits.mean() - error * ndtri(0.025)
         self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
 
     def to_release(self) -> Release:
@@ -550,11 +545,11 @@ def _stored_scores(model: Release) -> BoostedTrees | np.ndarray:
 
 def _without_clipping(pipeline: Pipeline) -> Pipeline:
     """Return the pipeline that neither clips rows nor adds a constant: its release needs both."""
-    return replace(pipeline, bound=_UNCLIPPED, intercept=0.0)
+    return replace(pipeline, bound=2.0**299, intercept=0.0)
 
 
 def _log_probabilities(estimator: Any, rows: np.ndarray, count: int) -> np.ndarray:
     """Return the logarithms of what an estimator says of each class; one it lacks is improbable."""
-    stated = np.full((len(rows), count), _SMALLEST)
+    stated = np.full((len(rows), count), _SMALLEST_STATED)
     stated[:, estimator.classes_] = estimator.predict_proba(rows)
-    return np.asarray(np.log(np.maximum(stated, _SMALLEST)))
+    return np.asarray(np.log(np.maximum(stated, _SMALLEST_STATED)))

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 
 from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
@@ -61,7 +62,6 @@ MAJORITY_HIDDEN = (
     "The noise hides which class is the largest. The model may do worse than always predicting"
     " that class."
 )
-_SURE = 1.645  # deviations: a smaller lead of a class is chance in more than 5 of 100 releases
 
 
 def warnings_of(model: Any) -> list[str]:
@@ -101,10 +101,11 @@ def is_majority_known(supervision: Supervised, *, intercept: bool) -> bool:
     if not intercept or estimate.noise.form == "none":
         return True
     sizes = np.sort(np.atleast_1d(estimate.operator[-1]))
-    deviation = float(np.sqrt(estimate.noise.last().variance))
+    # A smaller lead of a class is chance in more than 5 of 100 releases.
+    lead = float(ndtri(0.95) * np.sqrt(estimate.noise.last().variance))
     if len(sizes) == 1:
-        return bool(abs(sizes[0]) > _SURE * deviation)
-    return bool(sizes[-1] - sizes[-2] > _SURE * np.sqrt(2.0) * deviation)
+        return bool(abs(sizes[0]) > lead)
+    return bool(sizes[-1] - sizes[-2] > np.sqrt(2.0) * lead)
 
 
 # Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.

@@ -44,8 +44,7 @@ __all__ = [
 
 
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
-_TOL = 1e-5  # a risk does not need more
-_RISES = 3  # weaker penalties are not tried after so many worse ones
+_WORSE_PENALTIES = 3  # in a row, after which weaker ones are not tried
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: in
     for i in reversed(range(len(_LAMS))):
         lam = float(_LAMS[i])
         try:
-            start = problem.solve(lam, tol=_TOL, max_iter=max_iter, start=start).parameters
+            start = problem.solve(lam, tol=1e-5, max_iter=max_iter, start=start).parameters
         except OptimisationError:  # of a noisy operator a weak 1-norm may have no minimiser
             if np.isfinite(risks).any():
                 break
@@ -220,7 +219,7 @@ def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: in
             break
         risks[i] = risk + optimism.charge(problem, start)
         worse = worse + 1 if risks[i] > risks.min() else 0
-        if worse == _RISES:
+        if worse == _WORSE_PENALTIES:
             break
     return risks
 

@@ -16,6 +16,7 @@ from suffice.kernels.rados import subset_sums
 from suffice.learner.base import FIGURES, TwoClasses
 from suffice.learner.calibration import LabelMeans, LogOdds, log_odds_of_scores
 from suffice.learner.rado_moments import (
+    LARGEST_ERROR,
     SCORES_ONLY,
     RadoMoments,
     log_odds_of_moments,
@@ -75,7 +76,6 @@ _NO_PROBABILITIES = (
     " by RadoRidge, with rows that need no labels: suffice fit --loss square --rows TABLE (Python:"
     " RadoRidge().fit_release(release, X))."
 )
-_FIELDS = 6  # of a round, in the order of `suffice.kernels.rados.boost`
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,8 @@ def run_boosting(
         rule = _ORACLES[oracle]
     else:
         cap = float(oracle)
-    weights, table = np.empty(len(rows)), np.empty((int(rounds), _FIELDS))
+    # The six numbers of a round are in the order of `suffice.kernels.rados.boost`.
+    weights, table = np.empty(len(rows)), np.empty((int(rounds), 6))
     limits = (rule, cap, float(min_edge), 1.0 / kappa)
     done = kernels_rados.boost(rows, judged, *limits, gentle, weights, table)
     features, edges, steps, alphas, log_risks, wrong = table[:done].T.copy()
@@ -408,10 +409,6 @@ def _checked(rows: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.n
     return rows, parameters
 
 
-_MOST_BY_NOISE = 0.25  # of <theta, mu>, at worst, if there are to be probabilities
-_LEAST_SLOPE = 1e-9  # of scores that tell nothing
-
-
 class RadoBoost(BoostedModel):
     """Computes a linear classifier of examples from their rados (Nock et al. 2015, Algorithm 1).
 
@@ -615,7 +612,7 @@ class RadoBoost(BoostedModel):
         weight = self.pipeline_.intercept if examples is None and rows is not None else 0.0
         log_odds = _log_odds(self.theta_, moments, rows, weight)
         self.calibrated_ = log_odds is not None
-        self.scale_ = 1.0 if log_odds is None else max(log_odds.slope, _LEAST_SLOPE)
+        self.scale_ = 1.0 if log_odds is None else max(log_odds.slope, 1e-9)
         if log_odds is not None and weight > 0:
             self.theta_[-1] += log_odds.offset / self.scale_ / weight
         return self
@@ -680,7 +677,7 @@ def _log_odds(
     """
     product = float(theta @ moments.operator)
     by_noise = float(np.linalg.norm(theta) * np.sqrt(moments.noise.diagonal(len(theta)).sum()))
-    if by_noise > _MOST_BY_NOISE * max(product, 0.0):
+    if by_noise > LARGEST_ERROR * max(product, 0.0):
         return None
     error = float(np.sqrt(moments.noise.quadratic(theta)))
     mean = float(moments.operator[-1] / weight) if weight > 0 else None

@@ -14,6 +14,7 @@ from suffice.learner.calibration import (
 from suffice.release.release import Covariance, Release
 
 __all__ = [
+    "LARGEST_ERROR",
     "SCORES_ONLY",
     "RadoMoments",
     "SecondNoise",
@@ -25,10 +26,8 @@ __all__ = [
 
 # What is taken of S before it is measured, as parts of a row's squared length. The first was the
 # best of .02, .2 and 1 on magic, wine-white, abalone, spambase and adult at epsilon .1 to 3.
-_UNKNOWN = 0.02  # squares of S that differ from those expected, in all
-_ALONG_OPERATOR = 1 / 16  # the mean square of rows along mu: that of the default intercept
-_MOST_DEVIATIONS = 3.0  # of what rados say about lengths, that they may be wrong by
-_LEAST_LENGTH = 0.01  # the mean square of rows
+_UNEXPECTED_SQUARES = 0.02  # of S, that differ from those expected, in all
+_SQUARE_ALONG_OPERATOR = 1 / 16  # the mean square of rows along mu: that of the default intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,13 +188,15 @@ def _second_noise(moments: RadoMoments, added: np.ndarray, release: Release) -> 
     signal = max(square - float(moments.noise.diagonal(len(added))[features].sum()), 0.0)
     # S is at least mu mu^T, since E[(y <x, v>)]^2 <= E[<x, v>^2]; less the part of the intercept.
     least = signal / (1 - LabelMeans(0.0, 0.0, mean_label).balance ** 2)
-    more = max(length * _ALONG_OPERATOR, least) - size / max(len(features), 1)
+    more = max(length * _SQUARE_ALONG_OPERATOR, least) - size / max(len(features), 1)
     if more > 0 and square > 0:
         expected[np.ix_(features, features)] += more * np.outer(along, along) / square
     second = moments.second[np.ix_(noisy, noisy)]
     error = _error_by_noise(second, added[noisy], len(moments.rows))
     trust = np.ones(len(added))
-    trust[noisy] = np.sqrt(_UNKNOWN * length**2 / max(_UNKNOWN * length**2 + error, 1e-300))
+    trust[noisy] = np.sqrt(
+        _UNEXPECTED_SQUARES * length**2 / max(_UNEXPECTED_SQUARES * length**2 + error, 1e-300)
+    )
     return SecondNoise(added, expected, trust, weight if added[-1] > 0 else 0.0)
 
 
@@ -206,15 +207,15 @@ def _lengths(
 
     The mean is as measured, as far as it can be. Before that it is taken to be uniform over what
     is possible, and at its end: owners clip most rows to the bound. Where the bound is far above
-    what rados show, they bound the mean.
+    what rados show, they bound the mean, by three deviations of what they say.
     """
     second = moments.second[np.ix_(features, features)]
     measured = float(np.trace(second) - added[features].sum())
     error = 2 * float(np.sum(second**2)) / len(moments.rows)
-    length = min(bound, max(measured, 0.0) + _MOST_DEVIATIONS * np.sqrt(error))
+    length = min(bound, max(measured, 0.0) + 3 * np.sqrt(error))
     trust = length**2 / 12 / (length**2 / 12 + error)
     mean = length + trust * (measured - length)
-    return length, float(np.clip(mean, _LEAST_LENGTH * length, length))
+    return length, float(np.clip(mean, length / 100, length))
 
 
 def _error_by_noise(second: np.ndarray, added: np.ndarray, count: int) -> float:
@@ -229,7 +230,9 @@ def _error_by_noise(second: np.ndarray, added: np.ndarray, count: int) -> float:
 
 
 SCORES_ONLY = "scores only"  # what a model file adds to its loss if it has no probabilities
-_LARGEST_ERROR = 0.25  # of the variance of scores, and of their mean over their deviation
+# Of the variance of scores, of their mean over their deviation, and of <theta, mu> at worst: with
+# more noise there are no probabilities.
+LARGEST_ERROR = 0.25
 
 
 def log_odds_of_moments(
@@ -242,7 +245,7 @@ def log_odds_of_moments(
     """
     scores = moments.rows @ parameters
     square = float(moments.square_of(parameters, moments.rows))
-    if moments.square_error(parameters) > _LARGEST_ERROR * square:
+    if moments.square_error(parameters) > LARGEST_ERROR * square:
         return None
     if not weight > 0 or labels.mean is None:
         return gaussian_log_odds(square, None, labels)
@@ -250,6 +253,6 @@ def log_odds_of_moments(
     mean_score = (float(np.mean(scores * moments.rows[:, -1])) - added * parameters[-1]) / weight
     if moments.second_noise is not None:
         noisy = float(np.mean(scores**2) * np.mean(moments.rows[:, -1] ** 2)) / len(scores)
-        if np.sqrt(noisy) / weight > _LARGEST_ERROR * np.sqrt(square):
+        if np.sqrt(noisy) / weight > LARGEST_ERROR * np.sqrt(square):
             return None
     return gaussian_log_odds(square, mean_score, labels)

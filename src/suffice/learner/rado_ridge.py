@@ -28,10 +28,8 @@ __all__ = [
 
 
 _LAMS = 10.0 ** np.arange(-5.0, 3.01, 0.5)  # times the mean of S's diagonal
-_FOLDS = 5
-_CHARGE = 2.0  # deviations of <theta, mu> by noise
-_MOST_RISK_ERROR = 0.05  # standard deviation; the risk of always predicting 0 is 1
-_SURE = 1.0  # deviations above its mean that the noise reaches in about one of six cases
+_NOISE_CHARGE = 2.0  # deviations of <theta, mu> by noise: what a model is charged
+_LARGEST_RISK_ERROR = 0.05  # standard deviation; the risk of always predicting 0 is 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ def fit_best_penalty(
     (values, vectors), models = _solutions(moments.second, moments.operator, tried[best : best + 1])
     theta = models[:, 0]
     optimism = float(_optimism(moments, values, vectors, tried[best : best + 1])[0])
-    is_known = moments.square_error(theta) <= _MOST_RISK_ERROR
+    is_known = moments.square_error(theta) <= _LARGEST_RISK_ERROR
     measured = by_penalty.rescaled() if rescaled else by_penalty.measured
     return Fitted(
         theta,
@@ -164,7 +162,7 @@ def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:
     too much (`suffice.learner.penalty`, where the charge is explained as well). S is that
     of rados held out.
     """
-    folds = min(_FOLDS, len(moments.rows))
+    folds = min(5, len(moments.rows))
     fold = np.arange(len(moments.rows)) % folds
     products, squares, measured = (np.zeros(len(lams)) for _ in range(3))
     for k in range(folds):
@@ -175,7 +173,7 @@ def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:
         squares += np.sum(models * (moments.second_of(held_out) @ models), axis=0) / folds
         measured += moments.square_of(models, held_out) / folds
     _, models = _solutions(moments.second, moments.operator, lams)
-    charges = _CHARGE * np.sqrt(moments.noise.along(models))
+    charges = _NOISE_CHARGE * np.sqrt(moments.noise.along(models))
     return RisksByPenalty(products, squares, measured, charges)
 
 
@@ -190,7 +188,8 @@ def exceeds_noise(moments: RadoMoments) -> bool:
     by_mean = second[features, -1] * operator[-1] / max(second[-1, -1], 1e-300)
     rest = operator[features] - by_mean
     noise = (moments.noise.dense(len(operator)) + second / moments.examples)[features, features]
-    limit = np.trace(noise) + _SURE * np.sqrt(2 * np.sum(noise**2))
+    # The noise is longer than one deviation above its mean in about one of six cases.
+    limit = np.trace(noise) + np.sqrt(2 * np.sum(noise**2))
     return bool(rest @ rest > limit)
 
 

@@ -278,7 +278,7 @@ class _Stream:
         return rest + sum(batch.num_rows for batch in self._batches)
 
 
-_MOST_HELD = 1 << 29  # bytes of mapped rows
+_HELD_BYTES = 1 << 29  # of mapped rows: 512 MB fit into the memory of a notebook
 
 Block = np.ndarray | WeightedRows
 
@@ -291,7 +291,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     """
     size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
     table = labelled_rows(data, releases)
-    if computing.in_this_process and (size <= _MOST_HELD or in_memory(table)):
+    if computing.in_this_process and (size <= _HELD_BYTES or in_memory(table)):
         return matching_rows(table, releases, computing.progress)
     return _streamed(table, releases, computing)
 

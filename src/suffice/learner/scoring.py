@@ -12,8 +12,7 @@ from suffice.errors import ParameterError
 
 __all__ = ["CalibrationBins", "Predictions", "calibration_bins", "predictions_of"]
 
-_BINS = 15  # of probabilities (Guo et al. 2017, Section 4.1)
-_SMALLEST = 1e-15  # of a probability whose logarithm is taken
+_PROBABILITY_BINS = 15  # Guo et al. 2017, Section 4.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +74,12 @@ def calibration_bins(probabilities: np.ndarray, outcomes: np.ndarray) -> Calibra
     >>> calibration_bins(np.array([0.1, 0.1, 0.9, 0.9]), np.array([0, 0, 1, 0])).error
     0.25
     """
-    bins = np.minimum((probabilities * _BINS).astype(int), _BINS - 1)
-    rows = np.bincount(bins, minlength=_BINS)
+    bins = np.minimum((probabilities * _PROBABILITY_BINS).astype(int), _PROBABILITY_BINS - 1)
+    rows = np.bincount(bins, minlength=_PROBABILITY_BINS)
     filled = rows > 0
-    sums = (np.bincount(bins, values, _BINS)[filled] for values in (probabilities, outcomes))
+    sums = (
+        np.bincount(bins, values, _PROBABILITY_BINS)[filled] for values in (probabilities, outcomes)
+    )
     stated, observed = (total / rows[filled] for total in sums)
     return CalibrationBins(stated, observed, rows[filled])
 
@@ -163,7 +164,7 @@ class Predictions:
         if self.probabilities is None:
             return None
         stated = self.probabilities[np.arange(len(self.truth)), self.truth]
-        return float(-np.log(np.maximum(stated, _SMALLEST)).mean())
+        return float(-np.log(np.maximum(stated, 1e-15)).mean())
 
     @property
     def constant_log_loss(self) -> float:

@@ -33,7 +33,7 @@ class Kept(Denoiser):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
 def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, share, classes, form):
-    monkeypatch.setattr(intervals, "_PROBES", 2000)
+    monkeypatch.setattr(intervals, "_TRIALS", 2000)
     rows = rng.normal(size=(150, 4))
     array = {"identity": None, "diagonal": np.arange(1.0, 5), "factor": rng.normal(size=(4, 4))}
     noise = Covariance(form, 0.02, array[form])
