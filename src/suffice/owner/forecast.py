@@ -265,24 +265,15 @@ class PublicMoments:
         return max(float(self.values.mean()), _NOTHING)
 
     def utility(self, variances: np.ndarray) -> Utility:
-        """Return the prediction for noise of these variances along the eigenvectors of S.
-
-        Of K > 2 classes two columns are compared, whose rows are 2/K of all.
-        """
-        two = self.classes == 2
-        columns, pair, weight = (1.0, 1.0, 0.5) if two else (2.0, 2 / self.classes, 1.0)
-        relative = variances * columns / pair**2 / (4 * self.balance * (1 - self.balance))
-        penalties, count = _LAMS / self.curvature, pair * self.count
-        rho = {
-            name: _correlations(self.values, relative, count, r2, penalties)
-            for name, r2 in SIGNALS.items()
-        }
+        """Return the prediction for noise of these variances along the eigenvectors of S."""
+        relative = variances / (4 * self.balance * (1 - self.balance))
+        rho = {name: self._correlations(relative, r2, _LAMS) for name, r2 in SIGNALS.items()}
         accuracy = {
             name: accuracy_at(float(values.max()), self.balance) for name, values in rho.items()
         }
-        nothing = np.zeros_like(variances)
-        exact = _correlations(self.values, nothing, count, SIGNALS["usual"], penalties)
+        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"], _LAMS)
         inverse = 1 / (_LAMS[np.argmax(exact)] + self.curvature * self.values)
+        weight, columns = (0.5, 1.0) if self.classes == 2 else (1.0, 2.0)
         margin = weight**2 * columns * float((inverse**2 * variances * self.values).sum())
         lam = float(_LAMS[np.argmax(rho["usual"])])
         return Utility(float(rho["usual"].max()), accuracy, margin, lam)
@@ -293,31 +284,32 @@ class PublicMoments:
         The signal is the usual one. Penalties are multiples of the mean variance of a coordinate,
         and ``floor`` at least: noise on second moments cannot be told from a penalty.
         """
-        penalties = _LAMS * self.mean_variance
         noisy, exact = (
-            _correlations(
-                self.values, np.full_like(self.values, added), self.count, SIGNALS["usual"],
-                np.maximum(penalties, least),
+            self._correlations(
+                np.full_like(self.values, added),
+                SIGNALS["usual"],
+                self.curvature * np.maximum(_LAMS * self.mean_variance, least),
             ).max()
             for added, least in ((variance, floor), (0.0, 0.0))
-        )  # fmt: skip
+        )
         return float(noisy / max(exact, _NOTHING))
 
+    def _correlations(self, variances: np.ndarray, r2: float, penalties: np.ndarray) -> np.ndarray:
+        """Return the correlation of scores and labels at each penalty.
 
-def _correlations(
-    s: np.ndarray, variances: np.ndarray, count: float, r2: float, penalties: np.ndarray
-) -> np.ndarray:
-    """Return the correlation of scores and labels at each penalty.
-
-    Scores are those of theta = (penalty + S)^-1 mu, mu with noise of these variances along the
-    eigenvectors of S, ``s`` its eigenvalues, and with the noise s/count of sampled labels. A signal
-    in no preferred direction explains ``r2`` of the labels' variance.
-    """
-    inverse = 1 / (penalties[:, None] + s)
-    k = r2 / max(float(s.sum()), _NOTHING)
-    noise = (inverse**2 * (variances + s / count) * s).sum(axis=1)
-    spread = np.sqrt(k * (inverse**2 * s**3).sum(axis=1) + noise)
-    return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
+        Scores are those of theta = H^-1 mu, H = penalty + curvature S, mu with noise of these
+        variances along the eigenvectors of S and with that of sampled labels. A signal in no
+        preferred direction explains ``r2`` of the labels' variance. Of K > 2 classes two columns
+        are compared, whose rows are 2/K of all.
+        """
+        s, inverse = self.values, 1 / (penalties[:, None] + self.curvature * self.values)
+        columns, pair = (1.0, 1.0) if self.classes == 2 else (2.0, 2 / self.classes)
+        noise = columns * (inverse**2 * variances * s).sum(axis=1)
+        sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
+        k = r2 / max(float(s.sum()), _NOTHING) * pair**2
+        signal = k * (inverse**2 * s**3).sum(axis=1)
+        spread = pair * np.sqrt(signal + noise + sampling)
+        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
 
 
 def effective_labels(rows: int, epsilon: float, classes: int, balance: float = EQUAL) -> float:

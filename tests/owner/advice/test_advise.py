@@ -20,7 +20,7 @@ from suffice.owner.advice import (
     candidates,
     heavy_tails,
 )
-from suffice.owner.forecast import PublicMoments, _correlations, effective_labels
+from suffice.owner.forecast import PublicMoments, effective_labels
 from suffice.owner.labelled import public_summary
 from suffice.tables.sources import open_table
 
@@ -217,7 +217,8 @@ def test_the_forecast_is_what_a_learner_reaches():
             reached.append(theta @ second @ beta / math.sqrt(theta @ second @ theta))
         left.append(reached)
     noise = np.full(8, deviation**2)
-    forecast = _correlations(values, noise, count, 0.2, penalties)
+    moments = PublicMoments(values, np.eye(8), count, 2)
+    forecast = moments._correlations(noise, 0.2, moments.curvature * penalties)
     assert np.max(np.mean(left, axis=0)) == pytest.approx(np.max(forecast), abs=0.05)
 
 
