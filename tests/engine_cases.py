@@ -117,10 +117,12 @@ def _counted(procedure: Any, exact: Any) -> tuple[bytes, bytes]:
     public = {**procedure.parameters(exact), "promised": str(procedure.guarantees(exact))}
     if ordered:
         public.pop("rows")
-    shared = json.dumps([public, exact.count, exact.public_rows, exact.outside], sort_keys=True)
+    shared = json.dumps(
+        [public, exact.count, exact.rows.unordered(), exact.labels.outside], sort_keys=True
+    )
     result = np.ascontiguousarray(exact.result()).tobytes()
     private = exact.fingerprint
-    rows = exact.row_set(None).hash.encode()
+    rows = exact.rows.result().encode()
     if ordered:
         return shared.encode(), private + result + rows
     return shared.encode() + result + rows, private

@@ -26,10 +26,9 @@ from suffice.learner import fit as learners
 from suffice.learner.fit import Learning
 from suffice.options import REQUIRED, option
 from suffice.owner import mechanism as mechanisms
-from suffice.owner.labelled import LabelledPass, LabelProcedure, Preprocessing, PublicTable
+from suffice.owner.labelled import LabelledPass, LabelMechanism, LabelProcedure
 from suffice.owner.ledger import Ledger
-from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism
-from suffice.owner.source import PublicSource
+from suffice.owner.mechanism import CLASSES, EPSILON
 from suffice.privacy.noise import LaplaceNoise, Sensitivity
 from suffice.registry import register
 from suffice.release import kinds
@@ -37,7 +36,6 @@ from suffice.release.codec import decode, encode, load
 from suffice.release.kinds import ArrayRule, DetailRule, Kind
 from suffice.release.merge import merge
 from suffice.release.release import Covariance
-from suffice.tables.labels import check_classes
 
 # ---------------------------------------------------------------- begin: all that has to be written
 
@@ -80,7 +78,7 @@ class NoisyCounts(LabelProcedure[Counts]):
     noise: LaplaceNoise
 
     def accumulator(self, *, identified):  # noqa: ARG002
-        return Counts(self.public.rows, self.classes)
+        return Counts(self.public.rows, self.public.classes)
 
     def event(self, exact):  # noqa: ARG002
         return self.noise.event
@@ -91,18 +89,12 @@ class NoisyCounts(LabelProcedure[Counts]):
 
 
 @dataclass(frozen=True)
-class ClassCounts(Preprocessing, Mechanism[PublicTable]):
+class ClassCounts(LabelMechanism):
     """Protects each label: the number of rows of each class leaves with noise."""
 
-    name, source = "class-counts", PublicSource
+    name = "class-counts"
     epsilon: float = option(REQUIRED, **EPSILON)
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-
-    def declared_classes(self):
-        return check_classes(self.classes)
-
-    def public(self, source):
-        return self.public_table(source, self.declared_classes())
 
     def choose(self, public):
         noise = noise_of(len(public.classes), self.epsilon)

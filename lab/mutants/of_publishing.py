@@ -10,17 +10,17 @@ MUTANTS = (
         "drawn-before-the-debit",
         "owner/mechanism.py",
         """\
-    stored = ledger.debit(dataset, guarantees, request, others)
+    stored = ledger.debit(dataset, own, request, others)
     if payment.report is not None:
         payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
         return decode(stored)
     try:
-        release = _as_promised(draw(), stated)
+        release = _as_promised(draw(), guarantees)
 """,
         """\
-    release = _as_promised(draw(), stated)
-    stored = ledger.debit(dataset, guarantees, request, others)
+    release = _as_promised(draw(), guarantees)
+    stored = ledger.debit(dataset, own, request, others)
     if payment.report is not None:
         payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "request-named-by-its-data",
         "owner/mechanism.py",
-        "payment.request or _name(parameters, [dataset, *(c.dataset for c in others)])",
-        "payment.request or _keyed(secret, identity.fingerprint)[:16]",
+        "payment.request or hashlib.sha256(canonical(named)).hexdigest()[:16]",
+        "payment.request or _keyed(secret, fingerprint)[:16]",
         (
             "owner/ledger/test_changed_data.py::test_a_flipped_label_gets_the_stored_bytes_and_costs_nothing",
             "audit/test_histories.py::test_pairs_of_histories_differ_in_noise_alone",
@@ -119,8 +119,8 @@ MUTANTS = (
     Mutant(
         "other-records-after-they-were-paid-for",
         "owner/mechanism.py",
-        "        if procedure.identity(noisy, guarantees) != identity:\n",
-        "        if noisy is None:\n",
+        "            if noisy.fingerprint != exact.fingerprint:\n",
+        "            if noisy is None:\n",
         (
             "engines/test_thread_pool.py::test_records_that_change_after_they_were_paid_for_are_not_drawn_from",
         ),
@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "other-rows-in-the-second-pass",
         "owner/labelled.py",
-        "        if summary is not None and exact.public_rows != summary.rows_hash:\n",
-        "        if summary is None and exact.public_rows:\n",
+        "        if summary is not None and exact.rows.unordered() != summary.rows_hash:\n",
+        "        if summary is None and exact.rows.unordered():\n",
         (
             "engines/test_thread_pool.py::test_a_part_that_changes_between_the_passes_is_noticed_before_it_is_paid",
         ),
@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         "labels-as-public-features",
         "owner/mechanism.py",
-        "    check_features(public.shown, payment.ledger, payment.dataset)\n",
+        "        check_features(public.shown, payment)\n",
         "",
         ("cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_feature",),
         "A private label leaves in the clear as a feature of another label's release.",
@@ -147,8 +147,8 @@ MUTANTS = (
     Mutant(
         "classes-chosen-by-who-asks",
         "owner/mechanism.py",
-        "    if classes is not None:\n        _note_case(classes)\n        check_declared",
-        "    if classes is None:\n        _note_case(classes)\n        check_declared",
+        "check_declared(mechanism.declared_classes(), payment, opened.label)",
+        "check_declared(None, payment, opened.label)",
         (
             "owner/ledger/test_changed_data.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
         ),
@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "rows-charged-as-parties",
         "owner/mechanism.py",
-        "guarantees[: len(guarantees) - further],",
-        "guarantees,",
+        "guarantees[: len(guarantees) - sum(len(charge.guarantees) for charge in also)]",
+        "guarantees[:]",
         ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
         "What protects auxiliary rows is charged to the parties, who are not protected by it.",
     ),
@@ -209,8 +209,8 @@ MUTANTS = (
     Mutant(
         "laundered-labels",
         "owner/labelled.py",
-        "return (as_scaled(guarantee, self.public.rows.pipeline.origin),)",
-        "return (guarantee,)",
+        "return (as_scaled(self.guarantee(exact), self.public.rows.pipeline.origin),)",
+        "return (self.guarantee(exact),)",
         ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",),
         _LAUNDERED,
     ),

@@ -237,8 +237,8 @@ MUTANTS = (
     Mutant(
         "labelled-rows-unsaid",
         "owner/labelled.py",
-        "public=(*self.shown, *some),",
-        "public=tuple(self.shown),",
+        "public=(*_PUBLIC, *some),",
+        "public=_PUBLIC,",
         ("test_any_table.py::test_rows_without_labels_can_be_skipped_by_owner_and_learner",),
         "Which rows have a label is published, and the guarantee does not say so.",
     ),

@@ -14,8 +14,8 @@ def named_by_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Name a request without a name by the private data: changed data are drawn and charged."""
     publish = mechanism.publish
 
-    def mutant(draw, guarantees, payment, *, parameters, identity):
-        prints = [identity.fingerprint, *(charge.fingerprint.encode() for charge in identity.also)]
+    def mutant(draw, guarantees, payment, *, parameters, fingerprint, also):
+        prints = [fingerprint, *(charge.fingerprint.encode() for charge in also)]
         content = repr(sorted(parameters.items())).encode() + b"".join(prints)
         name = payment.request or hashlib.sha256(content).hexdigest()[:16]
         return publish(
@@ -23,7 +23,8 @@ def named_by_data(monkeypatch: pytest.MonkeyPatch) -> None:
             guarantees,
             replace(payment, request=name),
             parameters=parameters,
-            identity=identity,
+            fingerprint=fingerprint,
+            also=also,
         )
 
     monkeypatch.setattr(mechanism, "publish", mutant)

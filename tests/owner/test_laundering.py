@@ -14,7 +14,7 @@ from suffice.errors import PrivacyError, UnprotectedError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.mechanism import Payment, publish
 from suffice.owner.parties.contribution import AuxiliaryRows, PartyContribution
 from suffice.owner.parties.ensemble import PrivateEnsemble
 from suffice.owner.policy import Policy
@@ -233,7 +233,6 @@ def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from
             release.guarantees,
             Payment(None),
             parameters={},
-            identity=PrivateIdentity(),
         )
 
 

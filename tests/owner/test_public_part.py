@@ -50,7 +50,7 @@ def public_numbers(path, pipeline=None, map_spec=None) -> tuple:
         public = operator.public(PublicSource(path, label="label"))
         exact = operator.choose(public).accumulator(identified=False)
         fold(unlabelled_batches(public.rows.table, public.shown), exact)
-        numbers += [repr(exact.sensitivity), exact.row_set(None).hash]
+        numbers += [repr(exact.sensitivity), exact.rows.result()]
         numbers.append(public.rows.pipeline.digest())
     return tuple(numbers)
 

@@ -9,7 +9,7 @@ from suffice import participant
 from suffice.errors import BudgetError, ParameterError, UnprotectedError
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator, plan_mean_operator
-from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.mechanism import Payment, publish
 from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties
 from suffice.owner.policy import Policy, Terms
 from suffice.owner.proportions import LabelProportions, plan_proportions, plan_skew
@@ -86,7 +86,6 @@ def test_a_file_that_states_such_a_delta_loads_and_is_called_no_protection(delta
             [read],
             Payment(None),
             parameters={},
-            identity=PrivateIdentity(),
         )
 
 

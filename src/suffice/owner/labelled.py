@@ -1,4 +1,4 @@
-"""A fingerprint of private data, by which a ledger tells its owner that they have changed."""
+"""Mechanisms of private labels beside public rows: the public pass, the exact pass, the release."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from suffice.engines.engine import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit, Summary, fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
-from suffice.owner.mechanism import PrivateIdentity, Procedure, Public, as_scaled
+from suffice.owner.mechanism import Mechanism, Procedure, Public, as_scaled
 from suffice.owner.source import (
     LabelledBatch,
     LabelledPart,
@@ -26,12 +26,12 @@ from suffice.owner.source import (
     refuse_unfit,
 )
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
+from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.codec import load
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical, plain
 from suffice.tables.columns import Roles, resolve_roles
-from suffice.tables.labels import Classes, canonical_class
+from suffice.tables.labels import Classes, canonical_class, check_classes
 from suffice.tables.maps import evenly_spaced
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
@@ -46,8 +46,8 @@ __all__ = [
     "CellFingerprint",
     "Contents",
     "LabelFingerprint",
+    "LabelMechanism",
     "LabelProcedure",
-    "LabelStatistic",
     "LabelledPass",
     "Preprocessing",
     "PublicRows",
@@ -67,12 +67,14 @@ class LabelFingerprint:
     """
 
     def __init__(self, classes: Classes, *, identified: bool = True) -> None:
-        self._words = _words([*map(canonical_class, classes), "\0none"])  # code -1 is the last
+        spelled = [*map(canonical_class, classes), "\0none"]  # code -1 is the last
+        digests = [hashlib.sha256(text.encode()).digest()[:8] for text in spelled]
+        self._words = np.frombuffer(b"".join(digests), dtype="<u8")
         self._identified = identified
         self._digest: Any = None  # of rows that come first alone
         self._waiting_codes: list[np.ndarray] = []
         self._code_type = np.min_scalar_type(-len(classes))  # a byte a row crosses a cluster
-        self._outside = 0
+        self.outside = 0  # labels of no class: for the owner alone
 
     def lead(self) -> None:
         """Say that no rows come before these: from now on no code is held."""
@@ -81,7 +83,7 @@ class LabelFingerprint:
 
     def update(self, codes: np.ndarray) -> None:
         """Take in the class codes of the next rows; -1 is a label of no class."""
-        self._outside += int(np.count_nonzero(codes < 0))
+        self.outside += int(np.count_nonzero(codes < 0))
         if not self._identified:
             return
         if self._digest is None:
@@ -98,7 +100,7 @@ class LabelFingerprint:
             )
         if other._waiting_codes:
             self.update(np.concatenate(other._waiting_codes))
-        self._outside += 0 if self._identified else other._outside
+        self.outside += 0 if self._identified else other.outside
 
     def _hash_state(self) -> Any:
         """Return the state of SHA-256 after all codes so far."""
@@ -108,11 +110,6 @@ class LabelFingerprint:
         for codes in self._waiting_codes:
             digest.update(self._words[codes])
         return digest
-
-    @property
-    def outside(self) -> int:
-        """How many labels were of no class: private."""
-        return self._outside
 
     def result(self) -> bytes:
         """Return the digest of all labels so far."""
@@ -147,11 +144,6 @@ class CellFingerprint:
     def result(self) -> bytes:
         """Return the digest of all cells; none without features."""
         return b"" if self._lanes is None else self._rows.result().encode()
-
-
-def _words(spelled: Sequence[str]) -> np.ndarray:
-    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in spelled]
-    return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
 _SAMPLE = 5000  # rows enough for second moments
@@ -204,18 +196,16 @@ class PublicRows:
     summary: Summary | None = None
     computing: Computing = field(default_factory=Computing)
 
-    @property
-    def _declared(self) -> frozenset[str]:
-        """The columns of categories."""
-        return frozenset(c.name for c in self.pipeline.columns if c.categories is not None)
-
     def sample(self) -> tuple[np.ndarray, int]:
         """Return at most 5,000 mapped rows and how many rows there are.
 
         Which rows, and in which order, no order or split of the table changes.
         """
-        features, declared = self.roles.features, self._declared
-        summary = self.summary or public_summary(self.table, features, declared, self.computing)
+        summary = self.summary
+        if summary is None:
+            columns = self.pipeline.columns
+            declared = frozenset(c.name for c in columns if c.categories is not None)
+            summary = public_summary(self.table, self.roles.features, declared, self.computing)
         sample = summary.sample
         picked = evenly_spaced(sample.weights, min(_SAMPLE, summary.rows))
         return self.pipeline.transform(sample.rows.take(pa.array(picked))), summary.rows
@@ -244,15 +234,10 @@ class PublicTable(Public):
         """The feature columns: all of them are public."""
         return self.rows.roles.features
 
-    @property
-    def found_at(self) -> str | None:
-        """Where others find the rows."""
-        return self.source.found_at
-
-    def parts(self, bags: np.ndarray | None = None) -> Sequence[LabelledPart]:
-        """Return the rows with their private labels, and with ``bags`` if given, in parts."""
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the rows with their private labels, in parts."""
         rows = self.rows
-        return labelled_parts(rows.table, rows.roles, self.classes, self.source, bags)
+        return labelled_parts(rows.table, rows.roles, self.classes, self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,15 +288,6 @@ class Preprocessing:
         ),
     )
     pipeline: Pipeline | None = option(None, **PIPELINE)
-
-    def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
-        """Return what may be seen of a table with public rows and private labels."""
-        table = open_public(source, self.pipeline)
-        listed = source.features is not None
-        rows = self.read_public(
-            table, source.label, source.features, source, features_listed=listed
-        )
-        return PublicTable(rows, classes, source)
 
     def read_public(
         self,
@@ -399,13 +375,10 @@ def public_summary(
     sizes = [part.rows for part in parts if part.rows is not None]
     rows = sum(sizes) if len(sizes) == len(parts) else None
 
-    def summary_within(limit: SampleLimit) -> PublicSummary:
-        make = partial(PublicSummary, schema, declared, limit, joined=joined)
-        return computing.fold(parts, make)
-
-    summary = summary_within(SampleLimit.guessed(schema, rows))
+    make = partial(PublicSummary, schema, declared, joined=joined)
+    summary = computing.fold(parts, partial(make, SampleLimit.guessed(schema, rows)))
     if summary.is_short():  # most rows are repeated: rare where there are fractions
-        summary = summary_within(SampleLimit())
+        summary = computing.fold(parts, partial(make, SampleLimit()))
     return summary.result()
 
 
@@ -430,57 +403,25 @@ _UNSEEN = Assumption(
     "rows, their order, features and classes were not chosen by looking at labels",
     "declared by the owner",
 )
+_PUBLIC = ("the feature columns of every row", "the number of rows", "the class list")
 
 
-class LabelStatistic(ABC):
-    """An exact statistic of private labels, which names the rows and the labels it has seen."""
-
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of rows that were read."""
-
-    @abstractmethod
-    def update(self, batch: Any) -> None:
-        """Take in rows under their labels."""
-
-    @abstractmethod
-    def merge(self, other: Any) -> None:
-        """Take in everything that ``other`` has seen."""
-
-    @abstractmethod
-    def result(self) -> np.ndarray:
-        """Return the exact numbers that noise is added to: private."""
-
-    @abstractmethod
-    def row_set(self, found_at: str | None) -> RowSet:
-        """Return the name of the public rows."""
-
-    @property
-    @abstractmethod
-    def public_rows(self) -> str:
-        """The hash that the public rows have in any order."""
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> bytes:
-        """What identifies the private labels."""
-
-    @property
-    @abstractmethod
-    def outside(self) -> int:
-        """How many labels were of no class: for the owner alone."""
+L = TypeVar("L", bound="LabelledPass")
 
 
-L = TypeVar("L", bound=LabelStatistic)
-
-
-class LabelledPass(LabelStatistic):
+class LabelledPass(ABC):
     """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
 
     An accumulator. Merged passes must be about rows that follow each other. It knows the layout of
     the table, and not the table: on a cluster it travels to the rows. Labels are fingerprinted if
     data are to be ``identified``, for a ledger.
+
+    Attributes
+    ----------
+    rows : RowDigest or BagDigest
+        Counts and names the public rows.
+    labels : LabelFingerprint
+        What identifies the private labels.
     """
 
     ordered = False
@@ -489,8 +430,8 @@ class LabelledPass(LabelStatistic):
         self.pipeline, self.classes = public.pipeline, classes
         features = public.roles.features
         self._lanes = RowLanes(public.table.schema, features)
-        self._rows = RowDigest(features, ordered=self.ordered)
-        self._labels = LabelFingerprint(classes, identified=identified)
+        self.rows: Any = RowDigest(features, ordered=self.ordered)
+        self.labels = LabelFingerprint(classes, identified=identified)
         pipeline = public.pipeline
         # The numbers that are hashed are those that are summed, unless something replaced them.
         self._unchanged = (
@@ -501,8 +442,9 @@ class LabelledPass(LabelStatistic):
 
     def lead(self) -> None:
         """Say that no rows come before these."""
-        self._rows.lead()
-        self._labels.lead()
+        if self.ordered:
+            self.rows.lead()
+        self.labels.lead()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in rows under their labels, and fingerprint both."""
@@ -510,9 +452,9 @@ class LabelledPass(LabelStatistic):
         for part in narrow_batches(batch.rows, len(pipeline.outputs)):
             columns = pipeline.encoded(part)
             self._take(columns, batch.codes[start : start + part.num_rows])
-            self._rows.update(self._lanes.of(part, columns if self._unchanged else None))
+            self.rows.update(self._lanes.of(part, columns if self._unchanged else None))
             start += part.num_rows
-        self._labels.update(batch.codes)
+        self.labels.update(batch.codes)
 
     @abstractmethod
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
@@ -520,32 +462,22 @@ class LabelledPass(LabelStatistic):
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen."""
-        self._rows.merge(other._rows)  # one of us
-        self._labels.merge(other._labels)
+        self.rows.merge(other.rows)
+        self.labels.merge(other.labels)
+
+    @abstractmethod
+    def result(self) -> np.ndarray:
+        """Return the exact numbers that noise is added to: private."""
 
     @property
     def count(self) -> int:
         """The number of rows that were read."""
-        return self._rows.count
-
-    def row_set(self, found_at: str | None) -> RowSet:
-        """Return the name of the public rows."""
-        return RowSet(self._rows.count, self._rows.result(), found_at)
-
-    @property
-    def public_rows(self) -> str:
-        """The hash that the public rows have in any order."""
-        return self._rows.unordered()
+        return int(self.rows.count)
 
     @property
     def fingerprint(self) -> bytes:
         """What identifies the private labels; leaves under the ledger's key only."""
-        return self._labels.result()
-
-    @property
-    def outside(self) -> int:
-        """How many labels were of no class: for the owner alone."""
-        return self._labels.outside
+        return self.labels.result()
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,11 +490,6 @@ class LabelProcedure(Procedure[L], Generic[L]):
     public: PublicTable
     request: Mapping[str, Any]
 
-    @property
-    def classes(self) -> Classes:
-        """The declared classes."""
-        return self.public.classes
-
     @abstractmethod
     def event(self, exact: L) -> Event:
         """Return what one label costs, by public facts of the rows."""
@@ -571,26 +498,11 @@ class LabelProcedure(Procedure[L], Generic[L]):
     def contents(self, exact: L) -> Contents:
         """Return what leaves, with fresh noise."""
 
-    @property
-    def promise_kind(self) -> Protection:
-        """Whether the guarantee is global."""
-        return Protection.GLOBAL
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the guarantee rests on."""
-        return (_UNSEEN,)
-
-    @property
-    def shown(self) -> Iterable[str]:
-        """What the guarantee calls public."""
-        return ("the feature columns of every row", "the number of rows", "the class list")
-
     def check(self, exact: L) -> None:
         """Raise if there are no rows, or others than those that the pipeline was fitted on."""
         super().check(exact)
         summary = self.public.rows.summary
-        if summary is not None and exact.public_rows != summary.rows_hash:
+        if summary is not None and exact.rows.unordered() != summary.rows_hash:
             raise TableError(
                 "The table changed while it was read. Nothing was charged. Release from a copy"
                 " that nobody writes to."
@@ -598,32 +510,30 @@ class LabelProcedure(Procedure[L], Generic[L]):
 
     def report(self, exact: L) -> OwnerReport | None:
         """Return how many labels are of no class, where that is no error."""
-        if not exact.outside:
+        outside = exact.labels.outside
+        if not outside:
             return None
         line = (
-            f"{exact.outside} of {exact.count} labels are missing or not in the class list. They"
-            " count for no class."
+            f"{outside} of {exact.count} labels are missing or not in the class list. They count"
+            " for no class."
         )
-        return OwnerReport((line,), facts={"outside": exact.outside})
+        return OwnerReport((line,), facts={"outside": outside})
 
-    def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
-        """Return the one guarantee, per label."""
+    def guarantee(self, exact: L) -> Guarantee:
+        """Return the guarantee per label of rows whose scaling is public."""
         event = self.event(exact)
         some = () if self.public.source.labelled is None else ("which rows have labels",)
-        guarantee = Guarantee(
+        return Guarantee(
             unit=Unit.LABEL,
             event=event,
             delta=0.0 if event.pure else self.request["delta"],
-            kind=self.promise_kind,
-            public=(*self.shown, *some),
-            assumptions=self.assumptions,
+            public=(*_PUBLIC, *some),
+            assumptions=(_UNSEEN,),
         )
-        return (as_scaled(guarantee, self.public.rows.pipeline.origin),)
 
-    def _rows(self, exact: L) -> RowSet:
-        """Return the name of the public rows, and which of a larger table they are."""
-        rows = exact.row_set(self.public.found_at)
-        return replace(rows, labelled=self.public.source.labelled)
+    def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
+        """Return the one guarantee, per label."""
+        return (as_scaled(self.guarantee(exact), self.public.rows.pipeline.origin),)
 
     def parameters(self, exact: L) -> Mapping[str, Any]:
         """Return the public description of the request."""
@@ -634,25 +544,45 @@ class LabelProcedure(Procedure[L], Generic[L]):
         return {
             "kind": self.kind,
             **self.request,
-            "classes": list(self.classes),
-            "rows": exact.row_set(None).hash,
+            "classes": list(self.public.classes),
+            "rows": exact.rows.result(),
             **some,
             "pipeline": self.public.rows.pipeline.digest(),
         }
 
-    def identity(self, exact: L, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of the labels."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
-
     def draw(self, exact: L, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh noise."""
         arrays, details, noise = self.contents(exact)
+        source = self.public.source
+        rows = RowSet(exact.rows.count, exact.rows.result(), source.found_at, source.labelled)
         return Release(
             kind=self.kind,
             arrays=arrays,
-            details={"classes": list(self.classes), **details},
-            parts=(Part(self._rows(exact), guarantees),),
+            details={"classes": list(self.public.classes), **details},
+            parts=(Part(rows, guarantees),),
             pipeline=self.public.rows.pipeline,
             noise=noise,
         )
+
+
+class LabelMechanism(Preprocessing, Mechanism[PublicTable]):
+    """A mechanism whose rows are public: `Preprocessing` says how they become coordinates.
+
+    A subclass has a field ``classes``, the labels that can occur.
+    """
+
+    source = PublicSource
+    classes: Sequence[Any]
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def public(self, source: PublicSource) -> PublicTable:
+        """Return the rows, all of whose columns but the label are public, and their pipeline."""
+        listed = source.features is not None
+        table = open_public(source, self.pipeline)
+        rows = self.read_public(
+            table, source.label, source.features, source, features_listed=listed
+        )
+        return PublicTable(rows, self.declared_classes(), source)

@@ -34,13 +34,13 @@ from suffice.owner.forecast import (
 from suffice.owner.labelled import (
     Contents,
     LabelledPass,
+    LabelMechanism,
     LabelProcedure,
-    Preprocessing,
     PublicRows,
     PublicTable,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, make_release
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Payment, make_release
 from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Event
@@ -55,7 +55,7 @@ from suffice.privacy.noise import (
 )
 from suffice.privacy.response import Response
 from suffice.release.release import Covariance, Release
-from suffice.tables.labels import Classes, check_classes
+from suffice.tables.labels import Classes
 
 __all__ = [
     "GROUPS",
@@ -239,12 +239,7 @@ class ExactSums(LabelledPass):
         """Return the statistic per row with noise: (width,) or (width, classes)."""
         noisy = noise.add(self.result())
         sums = noisy if self.shape is None else noisy @ self.shape.back().T
-        return np.ascontiguousarray(_squeezed(sums) * self.unit)
-
-
-def _squeezed(sums: np.ndarray) -> np.ndarray:
-    """Return (width,) for one row of sums, else their transpose."""
-    return sums[0] if len(sums) == 1 else sums.T
+        return np.ascontiguousarray((sums[0] if len(sums) == 1 else sums.T) * self.unit)
 
 
 class ExactLabels(LabelledPass):
@@ -741,7 +736,7 @@ class NoisySums(LabelProcedure[ExactSums]):
     def accumulator(self, *, identified: bool) -> ExactSums:
         """Return empty sums."""
         rows, shape = self.public.rows, self.best.shape
-        return ExactSums(rows, self.classes, shape, identified=identified)
+        return ExactSums(rows, self.public.classes, shape, identified=identified)
 
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
@@ -779,12 +774,12 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
 
     def accumulator(self, *, identified: bool) -> ExactLabels:
         """Return an empty list of labels."""
-        return ExactLabels(self.public.rows, self.classes, identified=identified)
+        return ExactLabels(self.public.rows, self.public.classes, identified=identified)
 
     @cached_property
     def response(self) -> Response:
         """The most faithful response within epsilon."""
-        return Response.from_epsilon(len(self.classes), self.request["epsilon"])
+        return Response.from_epsilon(len(self.public.classes), self.request["epsilon"])
 
     def deviation(self, exact: ExactLabels) -> float:
         """Return the predicted noise: it depends on the rows, and the forecast's figure stands."""
@@ -906,7 +901,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class MeanOperator(Preprocessing, Mechanism[PublicTable]):
+class MeanOperator(LabelMechanism):
     """Publish the mean operator with noise: one number per feature and class.
 
     Protects each label. The feature columns of every row, the number of rows and the class list
@@ -970,7 +965,6 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         " number and the list of classes are public."
     )
     plan_help = "Predict how useful a summary of private labels would be."
-    source = PublicSource
 
     epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = option(0.0, **DELTA)
@@ -993,14 +987,6 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         super().__post_init__()
         check_promise(self)
         check_balance(self.balance, len(self.declared_classes()))
-
-    def declared_classes(self) -> Classes:
-        """Return the declared classes."""
-        return check_classes(self.classes)
-
-    def public(self, source: PublicSource) -> PublicTable:
-        """Return the rows, all of whose columns but the label are public, and their pipeline."""
-        return self.public_table(source, self.declared_classes())
 
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
         """Return the procedure that public rows predict to be best."""

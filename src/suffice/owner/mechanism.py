@@ -1,4 +1,4 @@
-"""What the origin of a pipeline leaves of a guarantee: one rule for every release."""
+"""Make a release: the contract of a mechanism, and the walk that every release goes through."""
 
 import hashlib
 import hmac
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
@@ -24,7 +25,6 @@ from suffice.release.codec import decode, encode
 from suffice.release.kinds import kind_named
 from suffice.release.release import Release
 from suffice.strict_json import canonical
-from suffice.tables.databases import Query
 from suffice.tables.labels import Classes, StrangeLabelsError, canonical_class
 from suffice.tables.table import check_order, order_columns
 from suffice.tables.terms import Origin, Provenance
@@ -37,7 +37,6 @@ __all__ = [
     "Made",
     "Mechanism",
     "Payment",
-    "PrivateIdentity",
     "Procedure",
     "Public",
     "as_scaled",
@@ -45,7 +44,6 @@ __all__ = [
     "check_features",
     "check_order_given",
     "check_order_of",
-    "in_one_snapshot",
     "make_release",
     "mechanism_names",
     "mechanism_of",
@@ -97,13 +95,18 @@ def same_classes(first: Classes, second: Classes) -> bool:
     return {*map(canonical_class, first)} == {*map(canonical_class, second)}
 
 
-def check_declared(
-    classes: Classes, ledger: Ledger | None, dataset: str | None, label: str | None
-) -> None:
+def check_declared(classes: Classes | None, payment: "Payment", label: str | None) -> None:
     """Raise if the ledger has other classes for this label; nothing private is read for it.
 
     The order of a release's list is its own: it only says which of two classes is positive.
     """
+    if classes is None:
+        return
+    folded = [str(name).casefold() for name in classes]
+    alike = [str(name) for name in classes if folded.count(str(name).casefold()) > 1]
+    if alike:
+        note(f"These classes differ only in upper and lower case: {listed(alike)}.")
+    ledger, dataset = payment.ledger, payment.dataset
     declared: Any = ledger.classes(dataset, label) if ledger is not None and dataset else None
     if declared is not None and not same_classes(classes, declared):
         raise ParameterError(
@@ -113,11 +116,11 @@ def check_declared(
         )
 
 
-def check_features(features: Iterable[str], ledger: Ledger | None, dataset: str | None) -> None:
+def check_features(features: Iterable[str], payment: "Payment") -> None:
     """Raise if a column that a release takes for public is a label of its data set."""
-    if ledger is None or not dataset:
+    if payment.ledger is None or not payment.dataset:
         return
-    private = sorted({*features} & ledger.label_columns(dataset))
+    private = sorted({*features} & payment.ledger.label_columns(payment.dataset))
     if private:
         raise ParameterError(
             f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
@@ -173,29 +176,14 @@ class Payment:
     report: Callable[[Made], None] | None = None
 
 
-@dataclass(frozen=True)
-class PrivateIdentity:
-    """What identifies private data. Nothing but notes for the owner depends on it.
-
-    Parameters
-    ----------
-    fingerprint : bytes
-        A digest of all private cells that the release reads. It is stored under the ledger's key.
-    also : sequence of DatasetCharge
-        Further data sets that the same release is about, charged together.
-    """
-
-    fingerprint: bytes = b""
-    also: Sequence[DatasetCharge] = ()
-
-
 def publish(
     draw: Callable[[], Release],
     guarantees: Sequence[Guarantee],
     payment: Payment,
     *,
     parameters: Mapping[str, Any],
-    identity: PrivateIdentity,
+    fingerprint: bytes = b"",
+    also: Sequence[DatasetCharge] = (),
 ) -> Release:
     """Return a release that may be published, charged before its noise is drawn.
 
@@ -204,44 +192,47 @@ def publish(
     draw : callable
         Adds the noise. It is called at most once, after the charge is durable.
     guarantees : sequence of Guarantee
-        What the release must state, before the guarantees of further data sets.
+        What the release must state, those of further data sets last.
     payment : Payment
         The ledger, the data set and the name of the request.
     parameters : mapping
         The public description of the request, with all that is public about the size of the data.
         Without a request name they name it, so that the same request twice gives the same bytes
         and is charged once, whatever the data are now.
-    identity : PrivateIdentity
-        What identifies the private data, for notes, and the other data sets that are charged.
+    fingerprint : bytes
+        A digest of all private cells that the release reads. It is stored under the ledger's key,
+        and nothing but notes for the owner depends on it.
+    also : sequence of DatasetCharge
+        Further data sets that the same release is about, charged together.
 
     Returns
     -------
     Release
         The new release, or the stored one of the same request.
     """
-    stated = [*guarantees, *(g for charge in identity.also for g in charge.guarantees)]
-    _check_stated(guarantees, stated, payment)
+    _check_stated(guarantees, payment)
     ledger, dataset = payment.ledger, payment.dataset
     if ledger is None:
-        return _as_promised(draw(), stated)
+        return _as_promised(draw(), guarantees)
     if not dataset:
         raise ParameterError(
             "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
         )
     secret = ledger.secret()
-    others = [_hidden(secret, charge) for charge in identity.also]
-    request = Request(
-        payment.request or _name(parameters, [dataset, *(c.dataset for c in others)]),
-        parameters,
-        _keyed(secret, identity.fingerprint),
-    )
-    stored = ledger.debit(dataset, guarantees, request, others)
+    others = [
+        replace(charge, fingerprint=_keyed(secret, charge.fingerprint.encode())) for charge in also
+    ]
+    own = guarantees[: len(guarantees) - sum(len(charge.guarantees) for charge in also)]
+    named = {"parameters": dict(parameters), "datasets": [dataset, *(c.dataset for c in others)]}
+    name = payment.request or hashlib.sha256(canonical(named)).hexdigest()[:16]
+    request = Request(name, parameters, _keyed(secret, fingerprint))
+    stored = ledger.debit(dataset, own, request, others)
     if payment.report is not None:
         payment.report(Made(ledger.made(dataset, request.name), stored is not None))
     if stored is not None:
         return decode(stored)
     try:
-        release = _as_promised(draw(), stated)
+        release = _as_promised(draw(), guarantees)
         ledger.finish(dataset, request.name, encode(release))
     except BaseException:
         ledger.abandon(dataset, request.name)
@@ -249,25 +240,26 @@ def publish(
     return release
 
 
-def _check_stated(
-    guarantees: Sequence[Guarantee], stated: Sequence[Guarantee], payment: Payment
-) -> None:
+def _check_stated(stated: Sequence[Guarantee], payment: Payment) -> None:
     """Raise if no guarantee is stated, or too weak a one that the owner did not accept."""
-    if not guarantees:
+    if not stated:
         raise ParameterError(
             "A release must state at least one guarantee, even if it is that there is none."
         )
     if not payment.unprotected and not all(guarantee.protected for guarantee in stated):
+        if any(guarantee.kind is not Protection.GLOBAL for guarantee in stated):
+            why = stated_trouble(stated)
+            shortfall = f"This release is not differentially private{': ' + why if why else ''}."
+        else:
+            marginal = (g.columns for g in stated if g.scope is Scope.MARGINAL)
+            columns = dict.fromkeys(chain.from_iterable(marginal))
+            shortfall = (
+                f"This release protects only what column {', '.join(columns)} shows when read"
+                " alone; a reader who combines it with other columns may recover its values."
+            )
         raise UnprotectedError(
-            f"{_shortfall(stated)} To publish it anyway, use --unprotected (Python:"
-            " unprotected=True)."
+            f"{shortfall} To publish it anyway, use --unprotected (Python: unprotected=True)."
         )
-
-
-def _name(parameters: Mapping[str, Any], datasets: Sequence[str]) -> str:
-    """Return the name of a request that has none: a hash of public parameters and data sets."""
-    described = canonical({"parameters": dict(parameters), "datasets": list(datasets)})
-    return hashlib.sha256(described).hexdigest()[:16]
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
@@ -280,34 +272,8 @@ def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
     return release
 
 
-def _shortfall(guarantees: Sequence[Guarantee]) -> str:
-    """Return what keeps a release from being differentially private, as a sentence."""
-    if any(guarantee.kind is not Protection.GLOBAL for guarantee in guarantees):
-        why = stated_trouble(guarantees)
-        return f"This release is not differentially private{': ' + why if why else ''}."
-    columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.columns)
-    return (
-        f"This release protects only what column {', '.join(columns)} shows when read alone; a"
-        " reader who combines it with other columns may recover its values."
-    )
-
-
-def _hidden(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
-    """Return a charge whose fingerprint is hidden under the ledger's key."""
-    return replace(charge, fingerprint=_keyed(secret, charge.fingerprint.encode()))
-
-
 def _keyed(secret: bytes, content: bytes) -> str:
     return hmac.new(secret, b"data\0" + content, hashlib.sha256).hexdigest()
-
-
-S = TypeVar("S", bound=Source)
-
-
-def in_one_snapshot(source: S) -> S:
-    """Return a source of which every pass reads the same rows, if it is a query."""
-    data = source.data
-    return replace(source, data=data.opened({})) if isinstance(data, Query) else source
 
 
 def check_order_given(source: Source, payment: Payment) -> None:
@@ -383,6 +349,10 @@ class Exact(Accumulator, Protocol):
     def count(self) -> int:
         """The number of rows, or of contributions."""
 
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the private data; it leaves under the ledger's key only."""
+
 
 E = TypeVar("E", bound=Exact)
 P = TypeVar("P", bound=Public)
@@ -445,9 +415,10 @@ class Procedure(ABC, Generic[E]):
         private records, the enrolled parties. So a table that grew is another request.
         """
 
-    @abstractmethod
-    def identity(self, exact: E, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return what identifies the private data, for notes to the owner alone."""
+    def also(self, guarantees: tuple[Guarantee, ...]) -> Sequence[DatasetCharge]:
+        """Return the charges to further data sets, whose guarantees are the last of these."""
+        del guarantees
+        return ()
 
     @abstractmethod
     def draw(self, exact: E, guarantees: tuple[Guarantee, ...]) -> Release:
@@ -567,7 +538,8 @@ class Mechanism(ABC, Generic[P]):
         Plan
             A table.
         """
-        requests = [_at_epsilon(self, e) for e in epsilons] if epsilons else [self]
+        own: Any = self  # a dataclass, as all mechanisms are
+        requests = [replace(own, epsilon=epsilon) for epsilon in epsilons] or [self]
         guarantees: list[Guarantee] = []
         for request in requests:
             procedure = request.choose(request.public(source))
@@ -586,76 +558,51 @@ class Mechanism(ABC, Generic[P]):
         )
 
 
-def _at_epsilon(mechanism: Mechanism[P], epsilon: float) -> Mechanism[P]:
-    """Return the same mechanism at another epsilon."""
-    changed: Mechanism[P] = replace(mechanism, epsilon=epsilon)  # type: ignore[type-var]  # subclasses are dataclasses
-    return changed
-
-
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
-    """Return a release: the walk that every mechanism goes through."""
+    """Return a release: the walk that every mechanism goes through, with its checks."""
     check_order_given(source, payment)
     source.check()
-    with in_one_snapshot(source).running() as opened:
-        return _walk(mechanism, opened, payment)
+    with source.running() as opened:  # one snapshot, one engine
+        check_declared(mechanism.declared_classes(), payment, opened.label)
+        mechanism.check_payment(opened, payment)
+        public = mechanism.public(opened)  # reads no private cell
+        check_features(public.shown, payment)
+        procedure = mechanism.choose(public)
+        check_order_of(opened, procedure, public.shown)
+        parts, draws_while_reading = procedure.parts(public), procedure.draws_while_reading
+        statistic = partial(procedure.accumulator, identified=payment.ledger is not None)
+        try:
+            exact = opened.fold(parts, procedure.identifier if draws_while_reading else statistic)
+        except StrangeLabelsError:  # of one batch
+            raise counted(public.parts(), opened) from None
+        procedure.check(exact)
+        report = procedure.report(exact)
+        if report is not None and opened.report is not None:
+            opened.report(report)
+        guarantees = procedure.guarantees(exact)
 
+        def draw() -> Release:
+            if not draws_while_reading:
+                return procedure.draw(exact, guarantees)
+            # Noise on every row: only after the charge.
+            noisy = opened.fold(parts, partial(procedure.accumulator, identified=True))
+            if noisy.fingerprint != exact.fingerprint:
+                raise TableError(
+                    "The table changed while it was read, after it was charged. Use a copy that"
+                    " nobody writes to."
+                )
+            return procedure.draw(noisy, guarantees)
 
-def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
-    classes = mechanism.declared_classes()
-    if classes is not None:
-        _note_case(classes)
-        check_declared(classes, payment.ledger, payment.dataset, source.label)
-    mechanism.check_payment(source, payment)
-    public = mechanism.public(source)
-    check_features(public.shown, payment.ledger, payment.dataset)
-    procedure = mechanism.choose(public)
-    check_order_of(source, procedure, public.shown)
-    identified = payment.ledger is not None
-    draws_while_reading = procedure.draws_while_reading
-    statistic = partial(procedure.accumulator, identified=identified)
-    parts = procedure.parts(public)
-    try:
-        first_pass = procedure.identifier if draws_while_reading else statistic
-        exact = source.fold(parts, first_pass)
-    except StrangeLabelsError:  # of one batch
-        raise counted(public.parts(), source) from None
-    procedure.check(exact)
-    report = procedure.report(exact)
-    if report is not None and source.report is not None:
-        source.report(report)
-    guarantees = procedure.guarantees(exact)
-
-    def draw() -> Release:
-        if not draws_while_reading:
-            return procedure.draw(exact, guarantees)
-        # Noise on every row: only after the charge.
-        noisy = source.fold(parts, partial(procedure.accumulator, identified=True))
-        if procedure.identity(noisy, guarantees) != identity:
-            raise TableError(
-                "The table changed while it was read, after it was charged. Use a copy that nobody"
-                " writes to."
-            )
-        return procedure.draw(noisy, guarantees)
-
-    identity = procedure.identity(exact, guarantees)
-    further = sum(len(charge.guarantees) for charge in identity.also)
-    release = publish(
-        draw,
-        guarantees[: len(guarantees) - further],
-        payment,
-        parameters=procedure.parameters(exact),
-        identity=identity,
-    )
-    mechanism.finish(source, release)
-    return release
-
-
-def _note_case(classes: Classes) -> None:
-    """Say that classes differ in case alone: most likely they are meant to be one."""
-    names = [str(name).casefold() for name in classes]
-    alike = [str(name) for name in classes if names.count(str(name).casefold()) > 1]
-    if alike:
-        note(f"These classes differ only in upper and lower case: {listed(alike)}.")
+        release = publish(
+            draw,
+            guarantees,
+            payment,
+            parameters=procedure.parameters(exact),
+            fingerprint=exact.fingerprint,
+            also=procedure.also(guarantees),
+        )
+        mechanism.finish(opened, release)
+        return release
 
 
 # Every mechanism by its name in commands, and where it lives: nothing is imported until it is used.

@@ -2,11 +2,11 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,23 +40,22 @@ from suffice.owner.count_noise import (
 from suffice.owner.forecast import Cell, Plan, planned_epsilons, starred
 from suffice.owner.labelled import (
     Contents,
-    LabelFingerprint,
+    LabelledPass,
+    LabelMechanism,
     LabelProcedure,
-    LabelStatistic,
-    Preprocessing,
     PublicRows,
     PublicTable,
     open_public,
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator, RandomisedLabels
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment, Public
-from suffice.owner.source import LabelledBatch, LabelledPart, PublicSource
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment
+from suffice.owner.source import LabelledBatch, LabelledPart, PublicSource, labelled_parts
 from suffice.privacy.calibrate import check_delta, check_epsilon, check_promise
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Assumption, Budget, Protection
+from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Protection
 from suffice.release.codec import encode, load
-from suffice.release.release import Release, RowSet
+from suffice.release.release import Release
 from suffice.strict_json import canonical
 from suffice.tables.bags import BagDigest, Bags, bag_columns, read_bags
 from suffice.tables.columns import feature_names, resolve_roles
@@ -89,70 +88,50 @@ __all__ = [
 ]
 
 
-class ExactCounts(LabelStatistic):
+class ExactCounts(LabelledPass):
     """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
 
     def __init__(
         self, public: PublicRows, bags: Bags, classes: Classes, *, identified: bool = True
     ) -> None:
-        self.classes, self._bags = classes, len(bags.names)  # not who is in them: it travels
-        self._pipeline = public.pipeline
-        self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
-        self._labels = LabelFingerprint(classes, identified=identified)
-        self._counts = np.zeros(self._bags * len(classes), dtype=np.int64)
+        super().__init__(public, classes, identified=identified)
+        names = bags.names  # not who is in them: it travels
+        self.rows = BagDigest(public.table.schema, public.roles.features, names)
+        self._counts = np.zeros((len(names), len(classes)), dtype=np.int64)
         self._count = 0
-
-    def lead(self) -> None:
-        """Say that no rows come before these."""
-        self._labels.lead()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in rows with their labels and bags."""
         assert batch.bags is not None  # noqa: S101  # for the type checker
-        columns = self._pipeline.encoded(batch.rows)  # also refuses what a learner could not map
-        if not np.isfinite(columns).all():
-            self._pipeline.explain_holes(columns)
+        self._take(self.pipeline.encoded(batch.rows), batch.codes)
         inside = batch.bags >= 0
         cells = (batch.bags * len(self.classes) + batch.codes[:, None])[inside]
-        self._counts += np.bincount(cells, minlength=self._counts.size)
-        self._rows.update(batch.rows, batch.bags)
-        self._labels.update(batch.codes)
+        counts = np.bincount(cells, minlength=self._counts.size)
+        self._counts += counts.reshape(self._counts.shape)
+        self.rows.update(batch.rows, batch.bags)
+        self.labels.update(batch.codes)
         self._count += len(batch)
 
-    def merge(self, other: "ExactCounts") -> None:
+    def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
+        """Refuse rows that a learner could not map."""
+        del codes
+        if not np.isfinite(columns).all():
+            self.pipeline.explain_holes(columns)
+
+    def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        self._counts += other._counts  # one of us
-        self._rows.merge(other._rows)
-        self._labels.merge(other._labels)
+        super().merge(other)
+        self._counts += other._counts
         self._count += other._count
 
     @property
     def count(self) -> int:
-        """The number of rows that were read."""
+        """The number of rows that were read; those of ``rows`` are in bags, perhaps in several."""
         return self._count
 
     def result(self) -> np.ndarray:
         """Return the exact counts (bags, classes): private."""
-        return self._counts.reshape(self._bags, len(self.classes))
-
-    def row_set(self, found_at: str | None) -> RowSet:
-        """Return the name of the public rows with their bags."""
-        return RowSet(self._rows.count, self._rows.result(), found_at)
-
-    @property
-    def public_rows(self) -> str:
-        """The hash that the public rows have in any order."""
-        return self._rows.public_rows
-
-    @property
-    def outside(self) -> int:
-        """How many labels were of no class: none, for that is an error here."""
-        return self._labels.outside
-
-    @property
-    def fingerprint(self) -> bytes:
-        """What identifies the private labels; leaves under the ledger's key only."""
-        return self._labels.result()
+        return self._counts
 
 
 _ONE_DIRECTION = Assumption(
@@ -163,81 +142,70 @@ _ONE_DIRECTION = Assumption(
 
 
 @dataclass(frozen=True)
-class BaggedTable(Public):
+class BaggedTable(PublicTable):
     """Public rows and the public bags that they are in.
 
     Parameters
     ----------
-    table : PublicTable
-        The public rows and their private labels.
     bags : Bags
         Which bags each row is in.
     formed : Assumption
         How the bags came about.
     """
 
-    table: PublicTable
     bags: Bags
     formed: Assumption
 
-    @property
-    def shown(self) -> Iterable[str]:
-        """The feature columns: all of them are public."""
-        return self.table.shown
-
     def parts(self) -> Sequence[LabelledPart]:
         """Return the rows with their private labels and their bags, in parts."""
-        return self.table.parts(self.bags.codes)
+        rows, bags = self.rows, self.bags.codes
+        return labelled_parts(rows.table, rows.roles, self.classes, self.source, bags)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyProportions(LabelProcedure[ExactCounts]):
     """Class counts of bags with noise, and the proportions nearest to them.
 
-    ``mechanism`` is the name of ``noise``; ``formed`` says how the bags came about.
+    ``mechanism`` is the name of ``noise``.
     """
 
     kind = "proportions"
-    bags: Bags
-    formed: Assumption
+    public: BaggedTable
     mechanism: str
     noise: CountNoise
 
     def accumulator(self, *, identified: bool) -> ExactCounts:
         """Return empty counts."""
-        return ExactCounts(self.public.rows, self.bags, self.classes, identified=identified)
+        public = self.public
+        return ExactCounts(public.rows, public.bags, public.classes, identified=identified)
 
     def event(self, exact: ExactCounts | None) -> Event:
         """Return what one label costs: it was known from the sizes of the bags."""
         del exact
         return self.noise.event
 
-    @property
-    def promise_kind(self) -> Protection:
-        """Whether the guarantee is global: a scaled Dirichlet's is not."""
-        return self.noise.kind
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """How the bags came about, and what the paper's rules for sigma leave out."""
+    def guarantee(self, exact: ExactCounts) -> Guarantee:
+        """Return the guarantee per label: bags are public, and a scaled Dirichlet is not global."""
+        usual, bags = super().guarantee(exact), self.public.bags
+        several = f", up to {bags.overlap} of them" if bags.overlap > 1 else ""
+        features, _, *others = usual.public
+        shown = f"which bags a row is in{several} (and so their sizes)"
         one_direction = isinstance(self.noise, ScaledCounts) and self.noise.rule != "exact"
-        return (self.formed, *([_ONE_DIRECTION] if one_direction else []))
-
-    @property
-    def shown(self) -> Iterable[str]:
-        """What the guarantee calls public."""
-        several = f", up to {self.bags.overlap} of them" if self.bags.overlap > 1 else ""
-        bags = f"which bags a row is in{several} (and so their sizes)"
-        return ("the feature columns of every row", bags, "the class list")
+        return replace(
+            usual,
+            kind=self.noise.kind,
+            public=(features, shown, *others),
+            assumptions=(self.public.formed, *([_ONE_DIRECTION] if one_direction else [])),
+        )
 
     def parameters(self, exact: ExactCounts) -> Mapping[str, Any]:
         """Return the public description of the request."""
-        names = hashlib.sha256(canonical(list(self.bags.names))).hexdigest()
+        names = hashlib.sha256(canonical(list(self.public.bags.names))).hexdigest()
         return {**super().parameters(exact), "bags": names}
 
     def contents(self, exact: ExactCounts) -> Contents:
         """Return noisy counts and proportions."""
-        sizes = self.bags.sizes
+        sizes = self.public.bags.sizes
         noisy = self.noise.draw(exact.result())
         proportions = nearest_proportions(noisy / sizes[:, None])
         arrays = {
@@ -245,7 +213,7 @@ class NoisyProportions(LabelProcedure[ExactCounts]):
             "counts": np.ascontiguousarray(noisy),
             "sizes": sizes.astype(np.int64),
         }
-        details = {"bags": list(self.bags.names), "mechanism": self.mechanism}
+        details = {"bags": list(self.public.bags.names), "mechanism": self.mechanism}
         return arrays, details, self.noise.covariance()
 
 
@@ -853,7 +821,7 @@ class BagSource(PublicSource):
 
 
 @dataclass(frozen=True)
-class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
+class LabelProportions(LabelMechanism):
     """Publish noisy class proportions of bags, that is of groups of rows such as a ward or a year.
 
     Protects each label. The feature columns of every row, which bags a row is in and the class
@@ -953,11 +921,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         check_promise(self)
         check_settings(self.mechanism, self.delta, self.kappa, self.sigma_rule)
 
-    def declared_classes(self) -> Classes:
-        """Return the declared classes."""
-        return check_classes(self.classes)
-
-    def public(self, source: BagSource) -> BaggedTable:
+    def public(self, source: BagSource) -> BaggedTable:  # type: ignore[override]  # its source
         """Return the rows and their bags."""
         table = open_public(source, self.pipeline, bag_columns(source.bags))
         classes = self.declared_classes()
@@ -972,23 +936,23 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         listed = source.features is not None
         rows = mapped.read_public(table, source.label, features, source, features_listed=listed)
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
-        return BaggedTable(PublicTable(rows, classes, source), bags, formed)
+        return BaggedTable(rows, classes, source, bags, formed)
 
     def check_payment(self, source: BagSource, payment: Payment) -> None:
         """Raise unless bags that were formed by the labels were charged to this ledger."""
         if isinstance(source.bags, Release):
             check_bags_paid(source.bags, payment)
 
-    def choose(self, public: BaggedTable) -> NoisyProportions:
+    def choose(self, public: BaggedTable) -> NoisyProportions:  # type: ignore[override]  # its source
         """Return the noise of the counts, by the sizes of the bags."""
-        name, noise = self._noise(public.bags, len(public.table.classes))
+        name, noise = self._noise(public.bags, len(public.classes))
         request = {
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "kappa": self.kappa,
         }
-        return NoisyProportions(public.table, request, public.bags, public.formed, name, noise)
+        return NoisyProportions(public, request, name, noise)
 
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return the predicted error of each mechanism, from the bags of a table."""

@@ -22,7 +22,7 @@ from suffice.options import (
     value_or_by_column,
 )
 from suffice.owner.labelled import CellFingerprint, LabelFingerprint
-from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, PrivateIdentity, Procedure, Public
+from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure, Public
 from suffice.owner.source import LabelledBatch, LabelledPart, Source, labelled_parts
 from suffice.privacy.accounting import Composed
 from suffice.privacy.calibrate import check_delta
@@ -492,11 +492,6 @@ class RandomisedRecords(Procedure[PrivateCells]):
             "channel": declared.label.matrix.tolist(),
             "details": hashlib.sha256(canonical(details)).hexdigest(),
         }
-
-    def identity(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of labels and cells."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
 
     def draw(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh answers."""

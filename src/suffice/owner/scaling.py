@@ -31,7 +31,7 @@ from suffice.owner.labelled import (
     given_features,
     public_summary,
 )
-from suffice.owner.mechanism import PrivateIdentity, Procedure, Public, as_scaled
+from suffice.owner.mechanism import Procedure, Public, as_scaled
 from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
@@ -718,11 +718,6 @@ class RecordProcedure(Procedure[R]):
             "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
             "pipeline": self.rows.pipeline.digest(),
         }
-
-    def identity(self, exact: R, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of labels and cells."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
 
     def released(
         self,

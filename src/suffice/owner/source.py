@@ -20,6 +20,7 @@ from suffice.plain_text import listed
 from suffice.release.release import LabelledRows
 from suffice.tables.columns import Roles, temporal_unit
 from suffice.tables.csv import looks_like_numbers
+from suffice.tables.databases import Query
 from suffice.tables.labels import (
     Classes,
     StrangeLabelsError,
@@ -123,8 +124,13 @@ class Source(Computing):
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Yield the same with an open engine, and with the table as a mechanism may see it."""
-        with super().running() as opened:
+        """Yield the same with an open engine, and with the table as a mechanism may see it.
+
+        Every pass reads the rows of one snapshot, if the table is a query.
+        """
+        data = self.data
+        source = replace(self, data=data.opened({})) if isinstance(data, Query) else self
+        with super(Source, source).running() as opened:
             yield opened.prepared()
 
     def prepared(self) -> Self:

@@ -15,7 +15,7 @@ import numpy as np
 
 from suffice import participant, strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
-from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.mechanism import Payment, publish
 from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
 from suffice.participant import MOST_BYTES, Survey
 from suffice.privacy.calibrate import check_delta
@@ -204,7 +204,6 @@ def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
         guarantees,
         Payment(None),  # see above
         parameters={"kind": "responses", "survey": survey.id},
-        identity=PrivateIdentity(),
     )
 
 

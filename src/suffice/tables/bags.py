@@ -84,9 +84,8 @@ class BagDigest:
         """The number of lines so far."""
         return self._digest.count
 
-    @property
-    def public_rows(self) -> str:
-        """The hash of the rows alone, each of them once."""
+    def unordered(self) -> str:
+        """Return the hash of the rows alone, each of them once, in any order."""
         return self._rows.unordered()
 
     def result(self) -> str:

@@ -25,7 +25,7 @@ from suffice.errors import (
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MECHANISMS, ExactSums, MeanOperator
-from suffice.owner.mechanism import Payment, PrivateIdentity, publish
+from suffice.owner.mechanism import Payment, publish
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Protection, Unit
 from suffice.release.release import Covariance
@@ -36,7 +36,7 @@ y = (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
 three = rng.integers(0, 3, len(X))
 WIDE = np.hstack([X, rng.normal(size=(200, 75))])
 NUMBERS = {"laplace": 8000, "gaussian": 4000, "knorm": 8000}  # by how many 10 % are noticed
-NO_LEDGER = {"payment": Payment(None), "parameters": {}, "identity": PrivateIdentity()}
+NO_LEDGER = {"payment": Payment(None), "parameters": {}}
 
 
 def exact(release, labels: np.ndarray, classes: int, rows: np.ndarray = X) -> np.ndarray:
@@ -203,7 +203,7 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
     options = {
         "payment": Payment(ledger, "d", "r"),
         "parameters": {"kind": "test"},
-        "identity": PrivateIdentity(b"f"),
+        "fingerprint": b"f",
     }
     with pytest.raises(MemoryError):
         publish(draw, [guarantee], **options)

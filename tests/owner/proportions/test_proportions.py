@@ -411,10 +411,10 @@ def test_choice_and_plan_read_no_label():
     table = pa.table({"a": X[:, 0], "ward": BAGS})  # there is none
     source = BagSource(table, None, "ward")
     procedure = mechanism(0.5, 1e-3).choose(mechanism(0.5, 1e-3).public(source))
-    assert procedure.bags.names == ("north", "south", "west")
+    assert procedure.public.bags.names == ("north", "south", "west")
     (guarantee,) = procedure.guarantees(procedure.accumulator(identified=False))
     assert guarantee.epsilon <= 0.5
-    plan = plan_proportions(procedure.bags.sizes, 3, [0.5], 1e-3)
+    plan = plan_proportions(procedure.public.bags.sizes, 3, [0.5], 1e-3)
     assert plan.rows == mechanism(0.5, 1e-3).plan(source, [0.5]).rows
     (chosen,) = plan.chosen
     assert chosen["mechanism"] == procedure.mechanism

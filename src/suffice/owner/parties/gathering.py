@@ -231,6 +231,11 @@ class PartyExact(ABC):
     def result(self) -> Gathered:
         """Return the sum, and what became of each contribution: private."""
 
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the contributions; it leaves under the ledger's key only."""
+        return self.result().content
+
 
 class Gathering(PartyExact):
     """Checks contributions against public rows and classes, and sums what passes.

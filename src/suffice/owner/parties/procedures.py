@@ -12,7 +12,7 @@ from suffice.engines.engine import Stream
 from suffice.errors import ParameterError
 from suffice.owner.ledger import DatasetCharge
 from suffice.owner.mean_operator import MOST_SHAPED, operator_columns
-from suffice.owner.mechanism import PrivateIdentity, Procedure, Public, as_scaled
+from suffice.owner.mechanism import Procedure, Public, as_scaled
 from suffice.owner.parties.contribution import (
     VOTE,
     AuxiliaryRows,
@@ -243,13 +243,13 @@ class PartyProcedure(Procedure[PartyExact]):
             "pipeline": public.auxiliary.pipeline.digest(),
         }
 
-    def identity(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of the contributions, and the charge of protected rows."""
-        public, also = self.public, []
-        if public.private_auxiliary:
-            fingerprint = public.auxiliary.fingerprint()
-            also = [DatasetCharge(public.auxiliary_dataset or "", guarantees[1:], fingerprint)]
-        return PrivateIdentity(exact.result().content, also)
+    def also(self, guarantees: tuple[Guarantee, ...]) -> Sequence[DatasetCharge]:
+        """Return the charge of protected auxiliary rows."""
+        public = self.public
+        if not public.private_auxiliary:
+            return ()
+        fingerprint = public.auxiliary.fingerprint()
+        return [DatasetCharge(public.auxiliary_dataset or "", guarantees[1:], fingerprint)]
 
     def draw(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh noise."""
