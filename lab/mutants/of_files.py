@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "checksum-not-compared",
         "release/file.py",
-        "if hashlib.sha256(data[:-32]).digest() != data[-32:]:",
-        "if len(data[-32:]) != 32:",
+        "if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:",
+        "if len(data[-_CHECKSUM_BYTES:]) != _CHECKSUM_BYTES:",
         ("release/test_codec.py::test_a_single_flipped_bit_anywhere_is_noticed",),
         "An altered file passes for the owner's.",
     ),

@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "manifest-of-any-length",
         "release/file.py",
-        "    if manifest > _MOST_MANIFEST or signature",
-        "    if signature",
+        "    if sizes[0] > _MOST_MANIFEST:",
+        "    if sizes[0] < 0:",
         (f"{_CODEC}::test_a_manifest_is_not_longer_than_people_read",),
         "A stranger's file fills the memory of whoever reads it.",
     ),
@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "signature-block-of-any-length",
         "release/file.py",
-        " or signature not in (0, _SIGNATURE_BYTES):",
-        ":",
+        "    if len(signature) not in (0, _SIGNATURE_BYTES):",
+        "    if len(signature) < 0:",
         (f"{_CODEC}::test_a_signature_block_has_one_length",),
         "Bytes that nothing describes travel in a file that counts as whole.",
     ),

@@ -7,6 +7,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +27,9 @@ __all__ = [
     "joined",
     "payload_of",
     "read_bounded",
+    "sealed",
     "split",
+    "unsealed",
     "write_whole",
 ]
 
@@ -112,19 +115,37 @@ _MOST_MANIFEST = 2**24
 _MAGIC = b"suffice\x01"
 PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no release
 _LENGTHS = struct.Struct("<QQQ")
-_HEAD = len(_MAGIC) + _LENGTHS.size
-_SIGNATURE_BYTES = 96
+_CHECKSUM_BYTES, _SIGNATURE_BYTES = 32, 96  # of SHA-256; of a public key and its signature
 _ITEM_BYTES = {"F64": 8, "I64": 8, "U8": 1}
 _MOST_AXES = 2
 _MAY_LACK_COLUMNS = ("codes", "values")  # of records without features of either sort
 _MAY_BE_EMPTY = ("pipeline.mean", "pipeline.scale", "pipeline.fill")  # without features at all
 
 
+def sealed(magic: bytes, lengths: struct.Struct, *blocks: bytes) -> bytes:
+    """Return a file of blocks: its magic, their lengths, the blocks, and a checksum of it all."""
+    body = magic + lengths.pack(*map(len, blocks)) + b"".join(blocks)
+    return body + hashlib.sha256(body).digest()
+
+
+def unsealed(data: bytes, magic: bytes, lengths: struct.Struct) -> list[bytes]:
+    """Return the blocks that `sealed` wrote, the manifest first, or raise if anything is off."""
+    head = len(magic) + lengths.size
+    if len(data) < head + _CHECKSUM_BYTES:
+        raise CorruptFileError("The file is cut off.")
+    sizes = lengths.unpack_from(data, len(magic))
+    if head + sum(sizes) + _CHECKSUM_BYTES != len(data):
+        raise CorruptFileError("The file is cut off, or longer than it states.")
+    if sizes[0] > _MOST_MANIFEST:
+        raise CorruptFileError("The manifest has an impossible length.")
+    if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
+        raise CorruptFileError("The checksum does not match: the file was altered or damaged.")
+    return [data[start:end] for start, end in pairwise(accumulate(sizes, initial=head))]
+
+
 def joined(manifest: bytes, payload: bytes, signature: bytes) -> bytes:
     """Return the file of these three parts."""
-    lengths = _LENGTHS.pack(len(manifest), len(payload), len(signature))
-    body = _MAGIC + lengths + manifest + payload + signature
-    return body + hashlib.sha256(body).digest()
+    return sealed(_MAGIC, _LENGTHS, manifest, payload, signature)
 
 
 def split(data: bytes) -> tuple[bytes, bytes, bytes]:
@@ -136,21 +157,14 @@ def split(data: bytes) -> tuple[bytes, bytes, bytes]:
         )
     if data[: len(_MAGIC) - 1] != _MAGIC[:-1]:
         raise CorruptFileError("This is not a suffice release file.")
-    if len(data) < _HEAD + 32:
-        raise CorruptFileError("The file is cut off.")
-    if data[: len(_MAGIC)] != _MAGIC:
+    if len(data) >= len(_MAGIC) and data[: len(_MAGIC)] != _MAGIC:
         raise UnsupportedFileError(
             "This version of suffice does not read this version of the file format."
         )
-    manifest, payload, signature = _LENGTHS.unpack_from(data, len(_MAGIC))
-    if _HEAD + manifest + payload + signature + 32 != len(data):
-        raise CorruptFileError("The file is cut off, or longer than it states.")
-    if manifest > _MOST_MANIFEST or signature not in (0, _SIGNATURE_BYTES):
-        raise CorruptFileError("The manifest or the signature block has an impossible length.")
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError("The checksum does not match: the file was altered or damaged.")
-    middle, end = _HEAD + manifest, _HEAD + manifest + payload
-    return data[_HEAD:middle], data[middle:end], data[end:-32]
+    manifest, payload, signature = unsealed(data, _MAGIC, _LENGTHS)
+    if len(signature) not in (0, _SIGNATURE_BYTES):
+        raise CorruptFileError("The signature block has an impossible length.")
+    return manifest, payload, signature
 
 
 def payload_of(arrays: Mapping[str, NDArray[Any]]) -> bytes:

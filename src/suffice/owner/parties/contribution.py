@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +32,7 @@ from suffice.owner.mean_operator import (
     whitening,
 )
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
-from suffice.release.codec import PART_MAGIC
-from suffice.release.file import read_bounded, write_whole
+from suffice.release.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
 from suffice.release.release import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
 from suffice.tables.labels import Classes, check_classes, label_codes
@@ -65,7 +64,6 @@ __all__ = [
     "parameter_step",
     "party_noise",
     "reach",
-    "read_part",
     "votes_of",
     "whitened_shape",
 ]
@@ -672,12 +670,25 @@ class ClassSums:
 STATISTICS = ("operator", "votes", "parameters", "class-sums")
 _VERSION = 1
 _LENGTHS = struct.Struct("<IQ")
-_MOST_MANIFEST, _MOST_BYTES = 2**20, 2**32
-_WARNING = "not private: for the aggregator only"
-_NAMES = ("party", "statistic", "rows", "pipeline", "grid")
+_MOST_BYTES = 2**32  # of a file
 _DTYPES = {"operator": "<i8", "votes": "<u2", "parameters": "<i8", "class-sums": "<i8"}
 _PARAMETER_BITS = 30
 _LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class _PartHeader:
+    """What a ``*.part`` file says of its array."""
+
+    party: str
+    statistic: Literal["operator", "votes", "parameters", "class-sums"]
+    rows: strict_json.Digest
+    pipeline: strict_json.Digest
+    grid: str
+    classes: tuple[Any, ...]
+    shape: tuple[int, int]
+    version: int = _VERSION
+    warning: str = "not private: for the aggregator only"
 
 
 @dataclass(frozen=True, eq=False)
@@ -976,7 +987,18 @@ class PartyContribution:
         ReleaseError
             If the file is damaged, is not a contribution, or was written by another version.
         """
-        return read_part(source)
+        data = source if isinstance(source, bytes) else read_bounded(Path(source), _MOST_BYTES)
+        if data[: len(PART_MAGIC)] != PART_MAGIC:
+            raise CorruptFileError(
+                "This file is not a party's contribution. Use a .part file that suffice contribute"
+                " wrote."
+            )
+        try:
+            return _decode_part(data)
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"The contribution is damaged. {error} Ask the party to send it again."
+            ) from error
 
 
 def check_name(party: str) -> str:
@@ -1016,75 +1038,44 @@ def encode_part(part: PartyContribution) -> bytes:
             "A contribution can hold only integers of its grid. Make it with PartyContribution.of,"
             " of_parameters or of_records."
         )
-    fields = {name: getattr(part, name) for name in _NAMES}
-    fields |= {"classes": list(part.classes), "shape": list(array.shape)}
-    manifest = strict_json.canonical({"version": _VERSION, "warning": _WARNING, **fields})
-    payload = np.ascontiguousarray(stored).tobytes()
-    body = PART_MAGIC + _LENGTHS.pack(len(manifest), len(payload)) + manifest + payload
-    return body + hashlib.sha256(body).digest()
+    header = _PartHeader(
+        part.party,
+        part.statistic,  # type: ignore[arg-type]  # `of` and others know no more
+        part.rows,
+        part.pipeline,
+        part.grid,
+        part.classes,
+        array.shape,
+    )
+    manifest = strict_json.canonical(strict_json.plain(header))
+    return sealed(PART_MAGIC, _LENGTHS, manifest, np.ascontiguousarray(stored).tobytes())
 
 
-def read_part(source: str | Path | bytes) -> PartyContribution:
-    """Return the contribution that `encode_part` wrote; all else is a `ReleaseError`."""
-    data = source if isinstance(source, bytes) else read_bounded(Path(source), _MOST_BYTES)
-    manifest, payload = _split(data)
+def _decode_part(data: bytes) -> PartyContribution:
+    """Return the contribution that `encode_part` wrote; all else is an error."""
+    manifest, payload = unsealed(data, PART_MAGIC, _LENGTHS)
     fields = strict_json.parse_canonical(manifest)
-    wanted = {"version", "warning", "classes", "shape", *_NAMES}
-    if not isinstance(fields, dict) or fields.get("version") != _VERSION or set(fields) != wanted:
+    if not isinstance(fields, dict) or fields.get("version") != _VERSION:
         raise UnsupportedFileError(
             "This contribution was written by another version of suffice. Ask the party to write"
             " it again with this version."
         )
-    names = {name: strict_json.text(fields[name]) for name in _NAMES}
-    hashes = strict_json.is_digest(names["rows"]) and strict_json.is_digest(names["pipeline"])
-    if names["statistic"] not in STATISTICS or not hashes:
-        raise CorruptFileError(
-            "The contribution is damaged: its header is not valid. Ask the party to send it again."
-        )
+    header = strict_json.read(_PartHeader, fields, "header")
     try:
-        check_name(names["party"])
-        classes = check_classes(fields["classes"])
+        check_name(header.party)
+        classes = check_classes(header.classes)
     except ParameterError:
-        raise CorruptFileError(
-            "The contribution is damaged: its party or its classes are not valid. Ask the party to"
-            " send it again."
-        ) from None
-    array = _array(payload, fields["shape"], _DTYPES[names["statistic"]])
-    return PartyContribution(**names, array=array.astype(np.int64), classes=classes)
-
-
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    head = len(PART_MAGIC) + _LENGTHS.size
-    if data[: len(PART_MAGIC)] != PART_MAGIC:
-        raise CorruptFileError(
-            "This file is not a party's contribution. Use a .part file that suffice contribute"
-            " wrote."
-        )
-    if len(data) < head + 32:
-        raise CorruptFileError("The contribution is cut off. Ask the party to send it again.")
-    manifest, payload = _LENGTHS.unpack_from(data, len(PART_MAGIC))
-    if head + manifest + payload + 32 != len(data) or manifest > _MOST_MANIFEST:
-        raise CorruptFileError(
-            "The contribution is cut off, or longer than it states. Ask the party to send it again."
-        )
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError(
-            "The contribution was altered or damaged: its checksum does not match. Ask the party"
-            " to send it again."
-        )
-    return data[head : head + manifest], data[head + manifest : -32]
-
-
-def _array(payload: bytes, shape: Any, dtype: str) -> np.ndarray:
-    sizes = shape if isinstance(shape, list) else []
-    are_sizes = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
-    if (
-        not are_sizes
-        or len(sizes) != 2
-        or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload)
-    ):
-        raise CorruptFileError(
-            "The contribution is damaged: its array has the wrong shape. Ask the party to send it"
-            " again."
-        )
-    return np.frombuffer(payload, dtype=dtype).reshape(sizes)
+        raise CorruptFileError("Its party or its classes are not valid.") from None
+    dtype = np.dtype(_DTYPES[header.statistic])
+    if min(header.shape) < 1 or math.prod(header.shape) * dtype.itemsize != len(payload):
+        raise CorruptFileError("Its array has the wrong shape.")
+    array = np.frombuffer(payload, dtype=dtype).reshape(header.shape).astype(np.int64)
+    return PartyContribution(
+        header.party,
+        header.statistic,
+        array,
+        header.rows,
+        header.pipeline,
+        header.grid,
+        classes,
+    )
