@@ -348,13 +348,6 @@ def heavy_tails(summary: Summary) -> float:
     return float(np.median(kurtoses)) if kurtoses else 0.0
 
 
-def _forecast(question: Question, source: Source) -> tuple[PublicFacts, list[Candidate]]:
-    """Return what is public of a table, and its candidates with their forecasts."""
-    with source.running() as opened:
-        of_labels = question.private == Private.LABELS
-        return (_label_forecasts if of_labels else _record_forecasts)(question, opened)
-
-
 def _label_forecasts(question: Question, source: Source) -> tuple[PublicFacts, list[Candidate]]:
     """Forecast releases of private labels: feature columns are public, the label is not read."""
     roles, classes = _column_roles(source), len(question.declared_classes)
@@ -636,9 +629,11 @@ def _settings(mechanism: Any) -> Iterator[str]:
             value = tuple(value)
         if value is None or value == default:
             continue
-        named = value.items() if isinstance(value, Mapping) else [("", value)]
-        for column, item in named:
-            yield from (options[field].name, f"{column}={_text(item)}" if column else _text(item))
+        texts = [_text(value)]
+        if isinstance(value, Mapping):
+            texts = [f"{column}={_text(item)}" for column, item in value.items()]
+        for text in texts:
+            yield from (options[field].name, text)
     if getattr(mechanism, "standardize", kind) is None:
         yield from ("--range", "LO,HI")
 
@@ -649,7 +644,7 @@ def _text(value: Any) -> str:
     An item with a comma of its own is put in quotes.
     """
     if isinstance(value, float):
-        digits, mark, power = repr(value).removesuffix(".0").partition("e")
+        digits, mark, power = repr(float(value)).removesuffix(".0").partition("e")
         return f"{digits}e{int(power)}" if mark else digits
     if isinstance(value, str) or not isinstance(value, Iterable):
         return str(value)
@@ -695,7 +690,9 @@ def answer(question: Question, source: Source) -> Advice:
     """Return the advice on a table; its private cells are not read."""
     if source.label is None and source.y is not None:
         raise ParameterError("Name the label column. Advice never takes the labels themselves.")
-    facts, offered = _forecast(question, source)
+    forecasts = _label_forecasts if question.private == Private.LABELS else _record_forecasts
+    with source.running() as opened:
+        facts, offered = forecasts(question, opened)
     if not offered:
         raise ParameterError(
             "Without public rows and without delta there is nothing to compare. Add --delta 1e-6,"

@@ -291,3 +291,8 @@ def test_tails_are_the_median_excess_kurtosis_of_public_numbers():
     assert tails(1e150 * laplace) == pytest.approx(tails(laplace), rel=1e-6)
     assert 2 < tails(laplace) < 4
     assert tails(np.ones(size)) == 0
+
+
+def test_numbers_of_numpy_are_written_as_a_command_line_takes_them():
+    advice = advice_on(table_of(), "records", epsilon=np.float64(0.5), delta=np.float64(1e-6))
+    assert all("--epsilon 0.5 --delta 1e-6" in command for command in advice.commands[:2])

@@ -302,27 +302,28 @@ class _PartyForecast:
         Where parties have few records per class most votes are for a wrong class. No forecast of
         the operator knows that, so that it has none there.
         """
-        operator = self._line("operator")
-        first = [operator]
-        if self.method == "class-sums":
-            first = [self._line("class-sums"), {**operator, "accuracy": None}]
-        paper = [self._perturbed(method) for method in ("soft", "majority-model")]
-        return [*first, *paper, self._line("labels, merged", protects="label")]
+        few = self.method == "class-sums"
+        return [
+            *([self._line("class-sums")] if few else []),
+            self._line("operator") | ({"accuracy": None} if few else {}),
+            self._perturbed("soft", self.parties),
+            self._perturbed("majority-model", 1),
+            self._line("labels, merged") | {"protects": "label"},
+        ]
 
-    def _line(self, method: str, protects: str = "party") -> dict[str, Any]:
+    def _line(self, method: str) -> dict[str, Any]:
         forecast = self.utility(method, self.parties)
         return {
             "epsilon": self.epsilon,
             "method": method,
-            "protects": protects,
+            "protects": "party",
             "noise": forecast.score_noise,
             "accuracy": forecast.accuracy,
             "risk_bound": None,
         }
 
-    def _perturbed(self, method: str) -> dict[str, Any]:
+    def _perturbed(self, method: str, parties: int) -> dict[str, Any]:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
-        parties = 1 if method == "majority-model" else self.parties
         count, width, classes = self.moments.count, len(self.moments.values), self.moments.classes
         bound = theorem_4(
             parties, count, width, classes=classes, epsilon=self.epsilon, delta=self.delta,
