@@ -7,19 +7,21 @@ the answers.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from suffice import participant, strict_json
+from suffice.engines.engine import Stream
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
-from suffice.owner.mechanism import Payment, publish
+from suffice.owner.mechanism import Mechanism, Payment, Procedure, Public, make_release
 from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
+from suffice.owner.source import Source
 from suffice.participant import MOST_BYTES, Survey
 from suffice.privacy.calibrate import check_delta
-from suffice.privacy.guarantee import Assumption
+from suffice.privacy.guarantee import Assumption, Guarantee
 from suffice.privacy.response import Response
 from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.file import read_bounded
@@ -193,25 +195,107 @@ def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
     ReleaseError
         If files cannot be used: it names them, and nothing is released.
     """
-    declared, classes = _declared(survey)
-    rows = _gathered(survey, answers)
-    guarantees = tuple(
-        replace(guarantee, assumptions=(*guarantee.assumptions, _own_side(survey)))
-        for guarantee in declared.guarantees(survey.content["delta"])
-    )
-    return publish(
-        lambda: declared.release(_arrays(survey, rows), classes, guarantees),
-        guarantees,
-        Payment(None),  # see above
-        parameters={"kind": "responses", "survey": survey.id},
-    )
+    source = _AnswerFiles(tuple(answers), workers=1)
+    return make_release(_Collection(survey), source, Payment(None))  # see above
 
 
-def _own_side(survey: Survey) -> Assumption:
-    return Assumption(
-        f"participants randomised their own answers as survey {survey.id[:23]} asks, once each",
-        "answers were checked for their form and for tokens that occur twice",
-    )
+@dataclass(frozen=True)
+class _AnswerFiles(Source):
+    """The answer files of a survey; its labels are in them."""
+
+    def check(self) -> None:
+        """Nothing: every file is checked as it is read."""
+
+
+@dataclass(frozen=True)
+class _Answered(Public):
+    """A survey, what it declares of its answers, and the files that came back."""
+
+    survey: Survey
+    files: Sequence[str | Path]
+    records: DeclaredRecords
+    classes: tuple[Any, ...]
+
+    def parts(self) -> Sequence[Stream]:
+        """Return all files as one batch."""
+        return [Stream(lambda: [self.files], "Answers are gathered on the organisers' machine.")]
+
+
+class _Sheets:
+    """The answers of every participant; an accumulator over lists of files, never merged."""
+
+    fingerprint = b""  # no ledger knows them
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._rows: list[dict[str, Any]] = []
+
+    def update(self, batch: Sequence[str | Path]) -> None:
+        """Take in all answer files."""
+        self._rows = _gathered(self._survey, batch)
+
+    def merge(self, other: Self) -> None:
+        """Take in nothing: all files are one batch."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> int:
+        """The number of participants."""
+        return len(self._rows)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a release of records."""
+        return _arrays(self._survey, self._rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _CollectedRecords(Procedure[_Sheets]):
+    """Records that participants randomised on their own machines: nothing is drawn here."""
+
+    kind = "responses"
+    public: _Answered
+
+    def accumulator(self, *, identified: bool) -> _Sheets:
+        """Return an empty set of answers."""
+        del identified
+        return _Sheets(self.public.survey)
+
+    def guarantees(self, exact: _Sheets) -> tuple[Guarantee, ...]:
+        """Return what the survey promised, and what that rests on."""
+        del exact
+        survey = self.public.survey
+        own_side = Assumption(
+            f"participants randomised their own answers as survey {survey.id[:23]} asks, once each",
+            "answers were checked for their form and for tokens that occur twice",
+        )
+        return tuple(
+            replace(guarantee, assumptions=(*guarantee.assumptions, own_side))
+            for guarantee in self.public.records.guarantees(survey.content["delta"])
+        )
+
+    def parameters(self, exact: _Sheets) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        return {"kind": self.kind, "survey": self.public.survey.id, "records": exact.count}
+
+    def draw(self, exact: _Sheets, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release of what participants sent."""
+        return self.public.records.release(exact.result(), self.public.classes, guarantees)
+
+
+@dataclass(frozen=True)
+class _Collection(Mechanism[_Answered]):
+    """Publish the answers to a survey. Protects each answer, which came randomised."""
+
+    survey: Survey
+
+    def public(self, source: Source) -> _Answered:
+        """Return what the survey declares of its answers."""
+        records, classes = _declared(self.survey)
+        return _Answered(self.survey, source.data, records, classes)
+
+    def choose(self, public: _Answered) -> _CollectedRecords:
+        """Return the records as they came: nothing is chosen."""
+        return _CollectedRecords(public)
 
 
 def _declared(survey: Survey) -> tuple[DeclaredRecords, tuple[Any, ...]]:
