@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "manifest-of-any-length",
         "release/file.py",
-        "    if sizes[0] > _MOST_MANIFEST:",
+        "    if sizes[0] > _MOST_MANIFEST_BYTES:",
         "    if sizes[0] < 0:",
         (f"{_CODEC}::test_a_manifest_is_not_longer_than_people_read",),
         "A stranger's file fills the memory of whoever reads it.",
@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "token-of-any-length",
         "owner/ledger/tokens.py",
-        "_TEXT.fullmatch(text) if len(text) <= _LONGEST else None",
+        "_TEXT.fullmatch(text) if len(text) <= _MOST_LETTERS else None",
         "_TEXT.fullmatch(text)",
         (f"{_TOKENS}::test_only_the_whole_text_of_a_token_is_one",),
         "A stranger lets the service hash as many bytes as a header holds.",
@@ -140,16 +140,16 @@ MUTANTS = (
     Mutant(
         "holder-steers-the-page",
         "owner/ledger/tokens.py",
-        "    if len(holder) > _LONGEST or not holder.isprintable():",
-        "    if len(holder) > _LONGEST:",
+        "    if len(holder) > _MOST_LETTERS or not holder.isprintable():",
+        "    if len(holder) > _MOST_LETTERS:",
         (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
         "A holder's name paints over what an officer reads in the log.",
     ),
     Mutant(
         "token-for-no-data-set",
         "owner/ledger/tokens.py",
-        "0 < len(name) <= _LONGEST and name",
-        "len(name) <= _LONGEST and name",
+        "0 < len(name) <= _MOST_LETTERS and name",
+        "len(name) <= _MOST_LETTERS and name",
         (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
         "A scope holds a name of no data set, and reads as if there were none.",
     ),

@@ -268,8 +268,8 @@ MUTANTS = (
         (
             Place(
                 "tables/files.py",
-                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
-                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
+                "for batch in stored)\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
+                "for batch in stored)\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
             ),
             Place(
                 "tables/files.py",

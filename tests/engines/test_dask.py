@@ -233,7 +233,7 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
 def test_the_last_worker_and_the_scheduler_may_go(table, tmp_path, monkeypatch, lost):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("suffice.engines.engine._PATIENCE", 2)
+    monkeypatch.setattr("suffice.engines.engine._SILENCE_SECONDS", 2)
     local = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 
     def go(rows: int) -> None:

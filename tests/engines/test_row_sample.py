@@ -18,8 +18,8 @@ ROWS, SAMPLE = 6000, 100
 
 @pytest.fixture(autouse=True)
 def _small_samples(monkeypatch):
-    monkeypatch.setattr(summary_module, "_MOST_ROWS", SAMPLE)
-    monkeypatch.setattr(summary_module, "_LEAST_ROWS", 10)
+    monkeypatch.setattr(summary_module, "_MOST_SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr(summary_module, "_LEAST_SAMPLE_ROWS", 10)
 
 
 def table_of(different: int, rng: np.random.Generator) -> pa.Table:

@@ -132,8 +132,8 @@ def test_one_stream_is_read_by_one_thread():
 @pytest.mark.parametrize("workers", [2, 3, 8])
 def test_a_summary_of_parts_has_the_bits_of_one_pass(workers, monkeypatch):
     """Also with a sample that is full, and a limit that all parts share."""
-    monkeypatch.setattr("suffice.engines.summary._MOST_ROWS", 100)
-    monkeypatch.setattr("suffice.engines.summary._LEAST_ROWS", 10)
+    monkeypatch.setattr("suffice.engines.summary._MOST_SAMPLE_ROWS", 100)
+    monkeypatch.setattr("suffice.engines.summary._LEAST_SAMPLE_ROWS", 10)
     table = clinic_table(4000).drop(["sick"])
     parts = [table.slice(a, 300) for a in range(0, 4000, 300)]
 

@@ -251,9 +251,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path, release):
 
 def test_a_manifest_is_not_longer_than_people_read(data, monkeypatch):
     length = struct.unpack_from("<Q", data, 8)[0]
-    monkeypatch.setattr(file, "_MOST_MANIFEST", length)
+    monkeypatch.setattr(file, "_MOST_MANIFEST_BYTES", length)
     decode(data)
-    monkeypatch.setattr(file, "_MOST_MANIFEST", length - 1)
+    monkeypatch.setattr(file, "_MOST_MANIFEST_BYTES", length - 1)
     with pytest.raises(CorruptFileError, match="impossible length"):
         decode(data)
 

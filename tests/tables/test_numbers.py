@@ -12,9 +12,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from suffice.tables.columns import number_column, numbers_of
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
-from suffice.tables.numbers import number_column, numbers_of
 from suffice.tables.sources import open_declared
 
 UGLY = (

@@ -45,7 +45,7 @@ __all__ = [
 CHECKPOINT_HEAD = b"suffice ledger checkpoint "
 EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
 _HEAD_BYTES = 64
-_DATASETS = 20  # shown of many
+_SHOWN_DATASETS = 20  # shown of many
 
 Pair = tuple[str, str]
 
@@ -88,7 +88,7 @@ def export_lines(export: Any) -> Iterator[Pair]:
     else:
         shown = f"{len(content['log']):,} of {content['entries']:,} entries, without hashes"
         yield "log", f"{shown}, because the export is about some data sets only"
-    for dataset in content["datasets"][:_DATASETS]:
+    for dataset in content["datasets"][:_SHOWN_DATASETS]:
         budgets = [
             f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
             f" at delta {round_up(budget['delta'])}"
@@ -101,8 +101,8 @@ def export_lines(export: Any) -> Iterator[Pair]:
             f"data set {name(dataset['name'])}",
             "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges]),
         )
-    if len(content["datasets"]) > _DATASETS:
-        yield "", f"{len(content['datasets']) - _DATASETS:,} more data sets; see --json"
+    if len(content["datasets"]) > _SHOWN_DATASETS:
+        yield "", f"{len(content['datasets']) - _SHOWN_DATASETS:,} more data sets; see --json"
     yield "tokens", f"{len(content['tokens']):,}"
     yield "signed", _signer(export)
 

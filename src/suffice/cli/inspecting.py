@@ -28,7 +28,7 @@ __all__ = ["register"]
 
 Pair = tuple[str, str]
 
-_COLUMNS = 6  # shown of many
+_SHOWN_COLUMNS = 6  # shown of many
 _GUARANTEES = 100  # shown of those in one file; --json has all of them
 _COEFFICIENTS = 50  # shown of many
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
@@ -182,7 +182,9 @@ def _release_lines(release: Any) -> list[Pair]:
     lines.append(("classes", listed(release.classes)))
     lines += kind.words(release)
     names = release.pipeline.outputs
-    first = ", ".join(map(name, names[:_COLUMNS])) + (", ..." if len(names) > _COLUMNS else "")
+    first = ", ".join(map(name, names[:_SHOWN_COLUMNS])) + (
+        ", ..." if len(names) > _SHOWN_COLUMNS else ""
+    )
     lines.append(("coordinates", f"{len(names)}: {first}"))
     temporal = [column for column in release.pipeline.columns if column.unit]
     if temporal:

@@ -172,7 +172,7 @@ COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
 
 
 _PREDICTION, _PROBABILITY = "prediction", "probability of {}"  # the columns that are written
-_WIDEST = 12  # classes of a confusion table that fits on a screen
+_MOST_SHOWN_CLASSES = 12  # classes of a confusion table that fits on a screen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,7 +366,7 @@ def _show_scores(predictions: Any) -> None:
     )
     cells = [(c, _proportion(p), _proportion(r), f"{int(n):,}") for c, p, r, n in quality]
     show_table("Classes", ("class", "precision", "recall", "rows"), cells)
-    if len(classes) > _WIDEST:
+    if len(classes) > _MOST_SHOWN_CLASSES:
         say(f"The confusion table has {len(classes)} columns. Read it with --json.")
         return
     heads = ("true class", *(f"predicted {class_name}" for class_name in classes))

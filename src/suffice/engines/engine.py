@@ -381,8 +381,8 @@ class Cluster(Engine):
         return total
 
 
-_SOON = 5  # seconds that a copy of an empty accumulator may take
-_PATIENCE = 30  # seconds without an answer after which we ask whether there are workers left
+_COPY_SECONDS = 5  # seconds that a copy of an empty accumulator may take
+_SILENCE_SECONDS = 30  # seconds without an answer after which we ask whether there are workers left
 _OF_OURS = {
     # Short of memory, a worker would write what it holds, accumulators of labels, to its disk.
     "distributed.worker.memory.target": False,
@@ -426,7 +426,7 @@ class Dask(Cluster):
                 self._client = self._opened()
             threads = sum(self._client.nthreads().values())
             if not threads:
-                self._client.wait_for_workers(1, timeout=_PATIENCE)
+                self._client.wait_for_workers(1, timeout=_SILENCE_SECONDS)
                 threads = sum(self._client.nthreads().values())
         return min(threads, self.workers or threads)
 
@@ -435,7 +435,7 @@ class Dask(Cluster):
         from distributed import Client, LocalCluster
 
         if self.scheduler is not None:
-            self._ours = [Client(self.scheduler, set_as_default=False, timeout=_PATIENCE)]
+            self._ours = [Client(self.scheduler, set_as_default=False, timeout=_SILENCE_SECONDS)]
             return self._ours[0]
         with dask.config.set(_OF_OURS):
             cluster = LocalCluster(
@@ -464,7 +464,7 @@ class Dask(Cluster):
             # The scheduler prefers workers that have the empty accumulator, and would leave others
             # idle. Nothing but speed depends on it: should it fail, tasks that need it say why.
             with suppress(Exception):
-                wait([shared], timeout=_SOON)
+                wait([shared], timeout=_COPY_SECONDS)
                 client.replicate([shared])
 
         def start(run: Run) -> Task[Outcome]:
@@ -491,7 +491,7 @@ class _Reading:
             with _explained():
                 while True:
                     try:
-                        outcome: Outcome = self._future.result(timeout=_PATIENCE)
+                        outcome: Outcome = self._future.result(timeout=_SILENCE_SECONDS)
                     except TimeoutError:
                         if not self._client.nthreads():
                             raise EngineError(_NO_WORKERS) from None

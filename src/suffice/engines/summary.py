@@ -39,9 +39,9 @@ __all__ = [
 
 _MOST_CATEGORIES = 1000
 _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
-_MOST_ROWS = 20_000
-_LEAST_ROWS = 1_000
-_MOST_CELLS = 1 << 23
+_MOST_SAMPLE_ROWS = 20_000  # quantiles and components of more rows hardly differ
+_LEAST_SAMPLE_ROWS = 1_000
+_MOST_SAMPLE_CELLS = 1 << 23  # 64 MB of float64
 _HIGHEST_KEY = int(np.iinfo(np.uint64).max)
 _SPARE = 2  # a guessed limit lets through so many times the rows that a sample needs
 
@@ -233,7 +233,7 @@ class RowSample:
 
 
 def _sample_size(schema: pa.Schema) -> int:
-    return max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(schema.names)))
+    return max(_LEAST_SAMPLE_ROWS, min(_MOST_SAMPLE_ROWS, _MOST_SAMPLE_CELLS // len(schema.names)))
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class PublicSummary:
 _LEAST_CATEGORY_SCALE = 0.1
 # Of a mapped sample: beyond so many cells only its first rows are taken, which are as random.
 _MOST_MAPPED_CELLS = 1 << 24
-_LEAST_MAPPED = 1_000
+_LEAST_MAPPED_ROWS = 1_000
 
 
 def fit_pipeline(
@@ -382,7 +382,7 @@ def fit_pipeline(
     # Rows that differ in the sign of a zero are equal: which of them was kept must not show.
     sample = wide.encoded(summary.sample.rows).astype(np.float64) + 0.0
     if map_spec is not None:
-        most = max(_LEAST_MAPPED, _MOST_MAPPED_CELLS // most_outputs(map_spec, len(sample)))
+        most = max(_LEAST_MAPPED_ROWS, _MOST_MAPPED_CELLS // most_outputs(map_spec, len(sample)))
         sample, weights = np.ascontiguousarray(sample[:, :most]), weights[:most]
         wide, sample = _with_map(wide, map_spec, sample, weights)
     clip = default_clip(len(wide.outputs)) if clip is None else clip

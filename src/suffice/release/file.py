@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-_CHUNK = 2**20
+_CHUNK_BYTES = 2**20
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # of file systems such as those of sticks
 
 
@@ -104,14 +104,14 @@ def read_bounded(path: Path, most: int) -> bytes:
 def _piped(file: BinaryIO, most: int) -> bytes:
     """Return what a file sends that does not say its size, up to ``most`` bytes."""
     parts: list[bytes] = []
-    while most > 0 and (part := file.read(min(_CHUNK, most))):
+    while most > 0 and (part := file.read(min(_CHUNK_BYTES, most))):
         parts.append(part)
         most -= len(part)
     return b"".join(parts)
 
 
 MOST_BYTES = 2**33
-_MOST_MANIFEST = 2**24
+_MOST_MANIFEST_BYTES = 2**24
 _MAGIC = b"suffice\x01"
 PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no release
 _LENGTHS = struct.Struct("<QQQ")
@@ -136,7 +136,7 @@ def unsealed(data: bytes, magic: bytes, lengths: struct.Struct) -> list[bytes]:
     sizes = lengths.unpack_from(data, len(magic))
     if head + sum(sizes) + _CHECKSUM_BYTES != len(data):
         raise CorruptFileError("The file is cut off, or longer than it states.")
-    if sizes[0] > _MOST_MANIFEST:
+    if sizes[0] > _MOST_MANIFEST_BYTES:
         raise CorruptFileError("The manifest has an impossible length.")
     if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
         raise CorruptFileError("The checksum does not match: the file was altered or damaged.")

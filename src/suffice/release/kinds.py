@@ -53,7 +53,7 @@ __all__ = [
 
 
 Lines = list[tuple[str, str]]
-_SHOWN = 6  # of many columns or bags
+_SHOWN_NAMES = 6  # of many columns or bags
 _HIDDEN = ("classes", "columns", "bags")  # said elsewhere, or in words of their own
 
 
@@ -105,21 +105,23 @@ def bag_words(release: Any) -> Lines:
     arrays, names = release.arrays, release.details["bags"]
     sizes = arrays["sizes"]
     lines = [("bags", f"{len(names)}, of {sizes.min()} to {sizes.max()} rows")]
-    for bag, size, proportions in zip(names[:_SHOWN], sizes, arrays["proportions"], strict=False):
-        numbers = ", ".join(f"{proportion:.3f}" for proportion in proportions[:_SHOWN])
-        more = ", ..." if len(proportions) > _SHOWN else ""
+    for bag, size, proportions in zip(
+        names[:_SHOWN_NAMES], sizes, arrays["proportions"], strict=False
+    ):
+        numbers = ", ".join(f"{proportion:.3f}" for proportion in proportions[:_SHOWN_NAMES])
+        more = ", ..." if len(proportions) > _SHOWN_NAMES else ""
         lines.append((f"bag {name(bag)}", f"{numbers}{more} of {size} rows"))
-    if len(names) > _SHOWN:
-        lines.append(("", f"and {len(names) - _SHOWN} more"))
+    if len(names) > _SHOWN_NAMES:
+        lines.append(("", f"and {len(names) - _SHOWN_NAMES} more"))
     return [*detail_words(release), *lines]
 
 
 def column_words(release: Any) -> Lines:
     """Return what randomised columns hold and how they were randomised, the first few of them."""
     columns: Sequence[Any] = release.details["columns"]
-    first = [SpreadColumn.from_json(item) for item in columns[:_SHOWN]]
+    first = [SpreadColumn.from_json(item) for item in columns[:_SHOWN_NAMES]]
     texts = [f"{name(column.name)}: {column.noise}" for column in first]
-    texts += [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
+    texts += [f"and {len(columns) - _SHOWN_NAMES} more"] if len(columns) > _SHOWN_NAMES else []
     return [*detail_words(release), *([("columns", "; ".join(texts))] if texts else [])]
 
 
@@ -149,7 +151,9 @@ def model_words(release: Any) -> Lines:
     return lines
 
 
-_LOST = 1e-6  # of a deviation: more than integers and floats move it, in the claim's favour
+_ROUNDING_SHARE = (
+    1e-6  # of a deviation: more than integers and floats move it, in the claim's favour
+)
 _LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12  # of a Gaussian event
 _TAIL = 100.0  # deviations: beyond with probability e^-100
 _MOST_NOISE = 2.0**61  # in units of what is summed: integers are finer, and end there
@@ -172,7 +176,7 @@ def claims_of_moments(release: Any) -> Callable[[Guarantee], bool]:
             square / (details["operator_noise"] / bound),
             square / (details["proportions_noise"] * (2 if classes == 2 else 1)),
         )
-        multiplier = square * rows / weights.sensitivity * (1 + _LOST)
+        multiplier = square * rows / weights.sensitivity * (1 + _ROUNDING_SHARE)
     except (ArithmeticError, ValueError):
         return lambda _: False
     if not multiplier >= _LEAST_MULTIPLIER:
@@ -186,7 +190,7 @@ def claims_of_moments(release: Any) -> Callable[[Guarantee], bool]:
         if claimed.delta == 0:
             return False
         least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
-        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+        return (claimed.epsilon or 0.0) >= least * (1 - _ROUNDING_SHARE)
 
     return check
 
@@ -203,7 +207,7 @@ def check_moments(release: Any) -> None:
     second = release.arrays["second_moments"]
     far = any(
         noise > _MOST_NOISE * unit
-        or np.abs(release.arrays[name]).max() > (unit + _TAIL * noise) * (1 + _LOST)
+        or np.abs(release.arrays[name]).max() > (unit + _TAIL * noise) * (1 + _ROUNDING_SHARE)
         for name, (unit, noise) in limits.items()
     )
     if far or not np.array_equal(second, second.T):

@@ -182,12 +182,15 @@ class LabelledRows:
         return int(self.mask.sum())
 
 
-_MOST = 20  # guarantees in a notebook; all are in ``release.guarantees``
+_SHOWN_GUARANTEES = 20  # guarantees in a notebook; all are in ``release.guarantees``
 
 
 def line_of(release: Stated) -> str:
     """Return a release in one line: kind, rows and guarantees."""
-    costs = [repr(guarantee)[len("<Guarantee ") : -1] for guarantee in release.guarantees[:_MOST]]
+    costs = [
+        repr(guarantee)[len("<Guarantee ") : -1]
+        for guarantee in release.guarantees[:_SHOWN_GUARANTEES]
+    ]
     more = len(release.guarantees) - len(costs)
     listing = "; ".join(dict.fromkeys(costs)) + (f"; and {more} more" if more else "")
     return f"<Release {release.kind}: {release.rows:,} rows; {listing}>"
@@ -199,11 +202,13 @@ def html_of(release: Stated) -> str:
     if len(release.parts) > 1:
         rows.append(("Owners", f"{len(release.parts):,}"))
     rows.append(("Classes", listed(release.classes)))
-    said = dict.fromkeys((str(g.unit), " ".join(sentences(g))) for g in release.guarantees[:_MOST])
+    said = dict.fromkeys(
+        (str(g.unit), " ".join(sentences(g))) for g in release.guarantees[:_SHOWN_GUARANTEES]
+    )
     rows += [(f"Per {unit}", text) for unit, text in said]
-    rows += _lists(release.guarantees[:_MOST])
-    if len(release.guarantees) > _MOST:
-        rows.append(("More", f"{len(release.guarantees) - _MOST:,} more guarantees"))
+    rows += _lists(release.guarantees[:_SHOWN_GUARANTEES])
+    if len(release.guarantees) > _SHOWN_GUARANTEES:
+        rows.append(("More", f"{len(release.guarantees) - _SHOWN_GUARANTEES:,} more guarantees"))
     for array_name, array in release.arrays.items():
         rows.append((f"Array {name(array_name)}", f"{array.dtype}, shape {array.shape}"))
     cells = (f"<tr><th>{markup(head)}</th><td>{markup(text)}</td></tr>" for head, text in rows)

@@ -1,8 +1,18 @@
-"""Columns by role and type, and how their cells become numbers."""
+"""Columns by role and type, and how their cells become numbers.
+
+Columns of any library are read in the few Arrow types that the rest of the package knows. Views and
+packed forms become plain texts and numbers, decimals the nearest float. Which type a column gets
+depends on the type that it had, never on a cell.
+
+Private numbers: every cell becomes one by itself, and a cell that is none is missing. Neither an
+error nor the type of a column depends on such a cell, in any form of table.
+"""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import TableError
+from suffice.kernels.cells import find_numbers
+from suffice.tables.labels import plain_texts, plain_type
 from suffice.tables.terms import TEMPORAL_UNITS
 
 __all__ = [
@@ -17,12 +29,71 @@ __all__ = [
     "category_codes",
     "feature_names",
     "is_categorical",
+    "number_column",
+    "numbers_of",
     "numeric_column",
     "numeric_columns",
+    "plain_batch",
+    "plain_schema",
     "position_of",
     "resolve_roles",
     "temporal_unit",
 ]
+
+
+def numbers_of(cells: pa.Array, decimal: str = ".") -> pa.Array:
+    """Return texts or bytes as float64, each cell by itself: what is no finite number is missing.
+
+    A number is written with digits, a decimal mark, a sign and an exponent, as -1.5e3 is. Blanks
+    around it do not count. Words (nan, inf, true), groups of digits and numbers beyond float64 are
+    missing.
+
+    Parameters
+    ----------
+    cells : pyarrow.Array
+        Texts or bytes.
+    decimal : str
+        The decimal mark.
+
+    Returns
+    -------
+    pyarrow.Array
+        As many float64 numbers.
+    """
+    raw = cells.cast(pa.large_binary())
+    if not len(raw):
+        return pa.array([], pa.float64())
+    _, offsets, data = raw.buffers()
+    starts = np.frombuffer(offsets, np.int64)[raw.offset : raw.offset + len(raw) + 1]
+    written = np.frombuffer(b"" if data is None else data, np.uint8)
+    found = pc.if_else(find_numbers(written, starts, decimal), raw, None).cast(pa.large_string())
+    if decimal != ".":
+        found = pc.replace_substring(found, decimal, ".")
+    return _finite(pc.ascii_trim_whitespace(found).cast(pa.float64()))
+
+
+def number_column(cells: Iterable[object]) -> pa.Array:
+    """Return Python values of any types as float64: what is no finite number is missing.
+
+    Texts are read as `numbers_of` reads them, and truth values are 0 and 1.
+    """
+    values = list(cells)
+    texts = [v.encode(errors="replace") if isinstance(v, str) else None for v in values]
+    stored = _finite(pa.array([_stored_number(value) for value in values], pa.float64()))
+    return pc.coalesce(stored, numbers_of(pa.array(texts, pa.binary())))
+
+
+def _stored_number(cell: object) -> float | None:
+    if not isinstance(cell, Real | Decimal | np.bool_):
+        return None
+    try:
+        return float(cell)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _finite(numbers: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_finite(numbers), numbers, None)
 
 
 # How pandas names its row numbers in Parquet, and in CSV.
@@ -200,3 +271,85 @@ def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
     if not column.null_count:
         return codes
     return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), -1, codes)
+
+
+def plain_schema(
+    schema: pa.Schema, texts: Collection[str | None], numbers: Collection[str]
+) -> pa.Schema:
+    """Return the schema of a table; columns ``texts`` are read as texts, ``numbers`` as numbers."""
+
+    def kind_of(column: pa.Field) -> pa.DataType:
+        if column.name in texts:
+            return plain_type(column.type)
+        kind = _feature_type(column.type)
+        return _number_type(kind) if column.name in numbers else kind
+
+    return pa.schema([column.with_type(kind_of(column)) for column in schema])
+
+
+def plain_batch(
+    batch: pa.RecordBatch, texts: Collection[str | None], numbers: Collection[str]
+) -> pa.RecordBatch:
+    """Return rows whose columns ``texts`` are texts, and ``numbers`` are no texts.
+
+    A cell that cannot be what its column is, is missing.
+    """
+    schema = plain_schema(batch.schema, texts, numbers)
+    if schema.types == batch.schema.types and not any(name in texts for name in schema.names):
+        return batch
+    columns = [
+        plain_texts(column) if field.name in texts else _plain_column(column, field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _number_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a column of private numbers is read: texts are none."""
+    if pa.types.is_dictionary(kind):
+        return _number_type(kind.value_type)
+    return pa.float64() if _is_text(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in texts)
+
+
+def _feature_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a column is read."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _feature_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return _feature_type(kind.value_type)
+    if pa.types.is_dictionary(kind):
+        value = _feature_type(kind.value_type)
+        return kind if value == kind.value_type else pa.dictionary(pa.int32(), value)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _plain_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column in the type that `plain_schema` gives it."""
+    if column.type == kind:
+        return column
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _plain_column(column.storage, kind)
+    if pa.types.is_run_end_encoded(column.type):
+        return _plain_column(pc.run_end_decode(column), kind)
+    if pa.types.is_dictionary(column.type):
+        if not pa.types.is_dictionary(kind):
+            column = _plain_column(column.dictionary, kind).take(column.indices)
+        else:
+            values = _plain_column(column.dictionary, kind.value_type)
+            column = pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), values)
+    elif pa.types.is_decimal(column.type):
+        column = column.cast(pa.string()).cast(kind)  # rounded once, as numbers in texts are
+    elif pa.types.is_float64(kind) and _is_text(column.type):
+        column = numbers_of(column)
+    else:
+        column = column.cast(kind)
+    return column

@@ -19,8 +19,8 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 
 from suffice.errors import ParameterError, TableError
+from suffice.tables.columns import numbers_of
 from suffice.tables.labels import texts_of
-from suffice.tables.numbers import numbers_of
 
 __all__ = [
     "BLOCKS",

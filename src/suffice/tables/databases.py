@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.tables import table
-from suffice.tables.columns import position_of
+from suffice.tables.columns import numbers_of, position_of
 from suffice.tables.files import shown_address
 from suffice.tables.labels import LONGEST_TEXT, label_texts, plain_texts, texts_of
-from suffice.tables.numbers import numbers_of
 from suffice.tables.table import equal_batches, read_ahead
 
 __all__ = [

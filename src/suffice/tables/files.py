@@ -20,9 +20,9 @@ from suffice.errors import StorageError, TableError
 from suffice.notes import note
 from suffice.plain_text import listed
 from suffice.tables import table
-from suffice.tables.columns import position_of
+from suffice.tables.columns import plain_batch, plain_schema, position_of
 from suffice.tables.csv import ENDINGS, CsvFiles, Dialect, header_of, without_packing
-from suffice.tables.memory import MemoryTable, plain_batch, plain_schema
+from suffice.tables.memory import MemoryTable
 from suffice.tables.sheets import read_sheet, sheet_names
 from suffice.tables.table import Table, equal_batches, read_ahead
 
@@ -351,9 +351,9 @@ class Files:
             part_batches = (batch for part in self._row_groups for batch in part.batches(columns))
             yield from equal_batches(part_batches, table.BATCH_ROWS)
             return
-        reader = self._csv_batches if self.format == "csv" else self._feather_batches
-        declared = (self._texts, self._numbers)
-        converted = (plain_batch(batch, *declared) for batch in reader(list(columns)))
+        wanted, is_csv = list(columns), self.format == "csv"
+        stored = self._csv_batches(wanted) if is_csv else _scan(self._dataset, wanted)
+        converted = (plain_batch(batch, self._texts, self._numbers) for batch in stored)
         with _translate_errors(self.path, self.format):
             yield from read_ahead(equal_batches(converted, table.BATCH_ROWS))
 
@@ -381,9 +381,6 @@ class Files:
                 n: part.column(n) for part in side_by_side for n in part.schema.names
             }
             yield pa.record_batch([columns_by_name[name] for name in columns], names=columns)
-
-    def _feather_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        return _scan(self._dataset, columns)
 
 
 def _open_dataset(path: Path | Place, kind: str) -> ds.Dataset:

@@ -27,7 +27,7 @@ __all__ = ["Column", "Pipeline", "encode"]
 
 
 _FIELDS = {"columns", "missing", "map", "bound", "intercept", "origin"}
-_EXTREME = 2.0**300
+_LARGEST_BOUND = 2.0**300  # of a length: its square, and that of its inverse, are still floats
 
 
 @dataclass(frozen=True)
@@ -214,12 +214,12 @@ class Pipeline:
         if (self.scale <= 0).any():
             raise ParameterError("The pipeline's scales must be above 0.")
         # Squares of such numbers neither vanish nor overflow, so that clipping always clips.
-        if not 1 / _EXTREME <= self.bound <= _EXTREME:
+        if not 1 / _LARGEST_BOUND <= self.bound <= _LARGEST_BOUND:
             raise ParameterError(
                 "The pipeline's bound must be above 0, and neither too small nor too large for a"
                 " computer."
             )
-        if not (self.intercept == 0 or 1 / _EXTREME <= self.intercept <= _EXTREME):
+        if not (self.intercept == 0 or 1 / _LARGEST_BOUND <= self.intercept <= _LARGEST_BOUND):
             raise ParameterError(
                 "The weight of the intercept must be 0, or neither too small nor too large for a"
                 " computer."

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from suffice.errors import StorageError, SufficeError, TableError
+from suffice.tables.columns import number_column
 from suffice.tables.labels import label_texts, texts_of
-from suffice.tables.numbers import number_column
 
 __all__ = [
     "SpssColumn",
@@ -96,8 +96,10 @@ def _kind(cell: object) -> pa.DataType:
     return pa.timestamp("us") if isinstance(cell, date) else pa.string()
 
 
-_OLD = bytes.fromhex("d0cf11e0a1b11ae1")  # begins files of Excel 2003, and those with a password
-_BROKEN = (
+_OLD_EXCEL_HEAD = bytes.fromhex(
+    "d0cf11e0a1b11ae1"
+)  # begins files of Excel 2003, and those with a password
+_BROKEN_FILE = (
     ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError,
     ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -169,7 +171,7 @@ def _rows(path: Path) -> Iterator[Iterator[Sequence[Any]]]:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they quote cells
-            if file.read(len(_OLD)) == _OLD:
+            if file.read(len(_OLD_EXCEL_HEAD)) == _OLD_EXCEL_HEAD:
                 raise TableError(
                     f"{path} has a password, or was saved by Excel 2003 or older. Save it as .xlsx"
                     " without a password."
@@ -187,7 +189,7 @@ def _rows(path: Path) -> Iterator[Iterator[Sequence[Any]]]:
             f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
             " you may read it."
         ) from None
-    except (*_BROKEN, InvalidFileException) as error:  # whose words may quote a cell
+    except (*_BROKEN_FILE, InvalidFileException) as error:  # whose words may quote a cell
         raise TableError(
             f"{path} is not a readable workbook ({type(error).__name__}). Open it in Excel and"
             " save it again as .xlsx or as CSV UTF-8."

@@ -43,7 +43,7 @@ __all__ = [
 
 
 # What is opened again when more is known of its columns; an open table keeps its connection.
-_STORED = (TableFile, Files, Sheet, Query, QueryTable)
+_REOPENED_TYPES = (TableFile, Files, Sheet, Query, QueryTable)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         return SelectedRows(open_table(data.data, text=texts, numbers=figures), data.mask)
     if isinstance(data, str | Path):
         data = TableFile(data)
-    if isinstance(data, _STORED):
+    if isinstance(data, _REOPENED_TYPES):
         declared = dict.fromkeys(figures, pa.float64()) | dict.fromkeys(texts, pa.string())
         return data.opened(declared)
     return table_in_memory(data, texts, figures)

@@ -36,7 +36,7 @@ class MissingRule(StrEnum):
     ZERO = "zero"
 
 
-_SHOWN = 3  # of many hashes
+_SHOWN_HASHES = 3  # of many hashes
 
 
 class Origin(StrEnum):
@@ -79,8 +79,10 @@ class Provenance:
     def __str__(self) -> str:
         if self.source is Origin.UNKNOWN:
             return "unknown (nobody stated it)"
-        more = f" and {len(self.rows) - _SHOWN} more" if len(self.rows) > _SHOWN else ""
-        return " ".join([self.source, ", ".join(self.rows[:_SHOWN])]).strip() + more
+        more = (
+            f" and {len(self.rows) - _SHOWN_HASHES} more" if len(self.rows) > _SHOWN_HASHES else ""
+        )
+        return " ".join([self.source, ", ".join(self.rows[:_SHOWN_HASHES])]).strip() + more
 
     def to_json(self) -> dict[str, Any]:
         """Return the origin as plain JSON values."""

@@ -22,7 +22,7 @@ from suffice.privacy.randomness import private_words
 __all__ = ["FileClaim", "is_held", "sweep_claims", "whole_file", "whole_folder"]
 
 _BUSY_SECONDS = 120.0
-_LONGEST_NAP = 0.01
+_LONGEST_WAIT_SECONDS = 0.01  # between two tries
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -105,7 +105,7 @@ def _locked(path: Path, deadline: float) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise _busy(path)
             time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
+            nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
         _check_one_name(path, lock_file)
         yield
     finally:

@@ -25,9 +25,9 @@ _MOST_CONNECTIONS = 4  # of one `Ledger`; a process with one thread uses one
 _WAIT_SECONDS = 30.0  # for a connection to a server that is there
 _RESTART_SECONDS = 10.0  # for a server that is not
 _BUSY_SECONDS = 120  # for the lock of the ledger
-_LONGEST_NAP = 0.5
-_FULL = ("too many", "slots", "starting up", "shutting down", "recovery")
-_AWAY = ("refused", "No such file", "closed the connection")
+_LONGEST_WAIT_SECONDS = 0.5
+_FULL_SERVER_WORDS = ("too many", "slots", "starting up", "shutting down", "recovery")
+_ABSENT_SERVER_WORDS = ("refused", "No such file", "closed the connection")
 
 _SET_UP = """SELECT set_config('search_path', %s, false), set_config('lock_timeout', %s, false),
     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
@@ -85,7 +85,7 @@ class Sessions:
                 if time.monotonic() - began > _patience(str(error)):
                     raise
             time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
+            nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
         connection.execute(_SET_UP, (self._schema, f"{_BUSY_SECONDS}s"))
         return connection
 
@@ -200,9 +200,9 @@ class Sessions:
 
 def _patience(error: str) -> float:
     """Return for how many seconds a refused connection is tried again; 0 for a wrong address."""
-    if any(words in error for words in _FULL):
+    if any(words in error for words in _FULL_SERVER_WORDS):
         return _WAIT_SECONDS
-    return _RESTART_SECONDS if any(words in error for words in _AWAY) else 0.0
+    return _RESTART_SECONDS if any(words in error for words in _ABSENT_SERVER_WORDS) else 0.0
 
 
 _DEFAULT_NAME = "suffice"

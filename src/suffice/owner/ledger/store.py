@@ -151,10 +151,10 @@ class Connection(Protocol):
         """Run one statement; return a cursor, which has fetchone, fetchall and rowcount."""
 
 
-_STORED = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
+_SELECT_TOKENS = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
 
 
-_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
+_WHERE_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
     "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
     " seal"
@@ -266,13 +266,13 @@ class Tables:
 
     def tokens(self) -> list[Token]:
         """Return every token, oldest first."""
-        return [_token(row) for row in self.db.execute(f"{_STORED} ORDER BY minted")]
+        return [_token(row) for row in self.db.execute(f"{_SELECT_TOKENS} ORDER BY minted")]
 
     def token(self, identity: str) -> Token | None:
         """Return the token of this id, or None; strangers may name anything."""
         if not (identity.isascii() and identity.isalnum()):
             return None
-        row = self.db.execute(f"{_STORED} WHERE id = ?", (identity,)).fetchone()
+        row = self.db.execute(f"{_SELECT_TOKENS} WHERE id = ?", (identity,)).fetchone()
         return None if row is None else _token(row)
 
     def revoke_token(self, identity: str, time: datetime) -> bool:
@@ -382,7 +382,7 @@ class Tables:
             return False
         facts = {"dataset": dataset, "request": request, "release": digest_of_bytes(data)}
         closed = self.append(Kind.FINISH, facts)
-        statement = f"UPDATE debits SET state = 'finished', bytes = ?, closed = ? {_OPEN}"  # noqa: S608  # our own words
+        statement = f"UPDATE debits SET state = 'finished', bytes = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
         return self.db.execute(statement, (data, closed, *charge)).rowcount == 1
 
     def burn(self, dataset: str, request: str, token: str) -> bool:
@@ -391,11 +391,11 @@ class Tables:
         if not self._is_open(*charge):
             return False
         closed = self.append(Kind.BURNT, {"dataset": dataset, "request": request})
-        statement = f"UPDATE debits SET state = 'burnt', closed = ? {_OPEN}"  # noqa: S608  # our own words
+        statement = f"UPDATE debits SET state = 'burnt', closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
         return self.db.execute(statement, (closed, *charge)).rowcount == 1
 
     def _is_open(self, dataset: str, request: str, token: str) -> bool:
-        query = f"SELECT 1 FROM debits {_OPEN}"  # noqa: S608  # our own words
+        query = f"SELECT 1 FROM debits {_WHERE_OPEN}"  # noqa: S608  # our own words
         return self.db.execute(query, (dataset, request, token)).fetchone() is not None
 
     def release_digests(self) -> dict[int, str]:

@@ -21,7 +21,7 @@ __all__ = ["Moment", "Role", "Token", "TokenRecord", "mint", "parse", "secret_ha
 Moment = Annotated[str, ("format", "date-time")]
 _SECRET_WORDS = 4  # of 64 bits
 _ID_DIGITS = 12
-_LONGEST = 200  # letters of a token that is looked at at all
+_MOST_LETTERS = 200  # letters of a token that is looked at at all
 _LONGEST_DAYS = 3660
 _TEXT = re.compile(r"suffice_(?P<id>[0-9A-Za-z]+)_(?P<secret>[0-9A-Za-z_-]+)", re.ASCII)
 
@@ -157,11 +157,11 @@ def mint(
         raise ParameterError(f"A token's role must be one of {', '.join(Role)}.")
     if not 1 <= days <= _LONGEST_DAYS:
         raise ParameterError(f"A token must be good for 1 to {_LONGEST_DAYS} days.")
-    if len(holder) > _LONGEST or not holder.isprintable():
+    if len(holder) > _MOST_LETTERS or not holder.isprintable():
         raise ParameterError(
-            f"The holder of a token must be one printable line of at most {_LONGEST} letters."
+            f"The holder of a token must be one printable line of at most {_MOST_LETTERS} letters."
         )
-    if not all(0 < len(name) <= _LONGEST and name.isprintable() for name in scope):
+    if not all(0 < len(name) <= _MOST_LETTERS and name.isprintable() for name in scope):
         raise ParameterError("The scope of a token must be names of data sets.")
     identity = private_words(1).tobytes().hex()[:_ID_DIGITS]
     secret = private_words(_SECRET_WORDS).tobytes().hex()
@@ -173,5 +173,5 @@ def mint(
 
 def parse(text: str) -> tuple[str, str] | None:
     """Return id and secret of a token's text, or None if it is none."""
-    match = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _TEXT.fullmatch(text) if len(text) <= _MOST_LETTERS else None
     return None if match is None else (match["id"], match["secret"])
