@@ -39,7 +39,7 @@ __all__ = [
 
 _MOST_CATEGORIES = 1000
 _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
-_MOST_SAMPLE_ROWS = 20_000  # quantiles and components of more rows hardly differ
+_MOST_SAMPLE_ROWS = 20_000  # of the sample that clips, maps and quantiles are chosen on
 _LEAST_SAMPLE_ROWS = 1_000
 _MOST_SAMPLE_CELLS = 1 << 23  # 64 MB of float64
 _HIGHEST_KEY = int(np.iinfo(np.uint64).max)
