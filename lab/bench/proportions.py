@@ -19,7 +19,7 @@ import numpy as np
 from harness import claim, machine
 
 from suffice.models.simplex import nearest_proportions
-from suffice.owner.count_noise import (
+from suffice.owner.proportions import (
     MECHANISMS,
     CountNoise,
     bag_sizes,

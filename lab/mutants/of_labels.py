@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "overlap-not-paid-for",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "two = math.sqrt(2 * bags.overlap) * (1 + 1e-15)",
         "two = math.sqrt(2) * (1 + 1e-15)",
         (
@@ -198,7 +198,7 @@ MUTANTS = (
     ),
     Mutant(
         "laplace-counts-moved-once",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "l1 = (1 if first_only else 2) * bags.overlap",
         "l1 = bags.overlap",
         (
@@ -219,7 +219,7 @@ MUTANTS = (
     ),
     Mutant(
         "second-count-exact",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if first_only else noisy",
         "return np.hstack([noisy, counts[:, 1:]]) if first_only else noisy",
         ("owner/proportions/test_proportions.py::test_of_two_counts_neither_leaves_without_noise",),
@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "scaled-dirichlet-called-private",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "kind: Protection = Protection.DATA_DEPENDENT",
         "kind: Protection = Protection.GLOBAL",
         (
@@ -237,7 +237,7 @@ MUTANTS = (
     ),
     Mutant(
         "unsound-mechanism-chosen",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         '_UNSOUND = ("scaled-dirichlet",)',
         '_UNSOUND = ("scaled",)',
         (
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         "dirichlet-delta-of-every-bag",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta / overlap)",
         "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta)",
         (
@@ -257,7 +257,7 @@ MUTANTS = (
     ),
     Mutant(
         "dirichlet-without-kappa",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "padded = round(self.sigma * _UNIT) * (counts + self.kappa)",
         "padded = round(self.sigma * _UNIT) * np.maximum(counts, self.kappa)",
         (
@@ -267,7 +267,7 @@ MUTANTS = (
     ),
     Mutant(
         "prior-without-laplace-noise",
-        "owner/count_noise.py",
+        "owner/proportions.py",
         "noisy = nearest_proportions(self.laplace.draw(counts) / sizes[:, None]) * sizes[:, None]",
         "noisy = nearest_proportions(counts / sizes[:, None]) * sizes[:, None]",
         (

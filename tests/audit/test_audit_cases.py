@@ -9,9 +9,9 @@ from suffice.audit.auditor import Finding, audit, audit_case
 from suffice.audit.registry import all_cases, case_named, selected
 from suffice.audit.scores import event_bound
 from suffice.errors import ParameterError
-from suffice.owner.count_noise import MECHANISMS as OF_COUNTS
 from suffice.owner.mean_operator import MECHANISMS
 from suffice.owner.parties.ensemble import METHODS
+from suffice.owner.proportions import MECHANISMS as OF_COUNTS
 from suffice.release.kinds import KINDS
 
 ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagged here

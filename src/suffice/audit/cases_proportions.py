@@ -12,15 +12,17 @@ from suffice.audit.case import CHEAP, FEW, SOME, Case, claim
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.errors import ParameterError
-from suffice.owner.count_noise import (
+from suffice.owner.proportions import (
     AdditiveCounts,
     BagSizes,
     BoundedCounts,
+    LabelProportions,
     PriorCounts,
     ScaledCounts,
+    assign_bags,
     count_noise,
+    skew_epsilon,
 )
-from suffice.owner.proportions import LabelProportions, assign_bags, skew_epsilon
 from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
 from suffice.privacy.response import enough_balls
 

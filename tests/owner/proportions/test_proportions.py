@@ -20,19 +20,17 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.models.simplex import nearest_proportions
-from suffice.owner.count_noise import (
+from suffice.owner.ledger import Ledger
+from suffice.owner.proportions import (
     MECHANISMS,
+    BagSource,
     DirichletSettings,
+    LabelProportions,
     ScaledCounts,
+    assign_bags,
     bag_sizes,
     best_count_noise,
     count_noise,
-)
-from suffice.owner.ledger import Ledger
-from suffice.owner.proportions import (
-    BagSource,
-    LabelProportions,
-    assign_bags,
     plan_proportions,
     plan_skew,
     skew_epsilon,
@@ -215,7 +213,7 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
         urns.append([weight / unit for weight in weights])
         return np.array([balls, 0])
 
-    monkeypatch.setattr("suffice.owner.count_noise.draw_balls", look_into)
+    monkeypatch.setattr("suffice.owner.proportions.draw_balls", look_into)
     many_draws("laplace-prior", 2, 8000, (0.5, 0.0), overlap)
     contents = np.array(urns)
     np.testing.assert_allclose(contents.sum(axis=1), 1000, rtol=1e-5)
