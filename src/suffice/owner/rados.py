@@ -611,15 +611,14 @@ class _Attributes(_OnLattice):
 
     def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
         super().__init__(asked, rows, size)
-        self._noises = {name: self._noise_of(name) for name in asked.attributes or ()}
-
-    def _noise_of(self, name: str) -> GaussianNoise:
-        coordinates = len(self.rows.positions(name))
         most = most_memberships(self.count, self.signs)
-        reach = attribute_sensitivity(
-            self.rows.reach(name), self.step, most, self.count, coordinates
-        )
-        return GaussianNoise.calibrated(reach, *self.epsilon_delta)
+        self._noises = {}
+        for name in asked.attributes or ():
+            coordinates = len(rows.positions(name))
+            reach = attribute_sensitivity(
+                rows.reach(name), self.step, most, self.count, coordinates
+            )
+            self._noises[name] = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     @cached_property
     def promises(self) -> tuple[Guarantee, ...]:

@@ -410,9 +410,11 @@ def votes_of(
             f"Votes have the shape {votes.shape}. Give one label for each auxiliary row, or"
             f" proportions of shape ({auxiliary.count}, {len(classes)})."
         )
-    if form == "hard":
-        return from_codes(_most_likely_class(votes), len(classes))
-    return from_shares(votes)
+    if form != "hard":
+        return from_shares(votes)
+    if not np.isfinite(votes).all():
+        raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
+    return from_codes(votes.argmax(axis=1), len(classes))
 
 
 def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarray:
@@ -433,13 +435,6 @@ def _aligned_probabilities(classifier: Any, rows: Any, classes: Classes) -> np.n
     shares = np.zeros((len(rows), len(classes)))
     shares[:, class_positions] = classifier.predict_proba(rows)
     return shares
-
-
-def _most_likely_class(shares: np.ndarray) -> np.ndarray:
-    """Return the class of the largest share of each row."""
-    if not np.isfinite(shares).all():
-        raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
-    return np.asarray(shares.argmax(axis=1))
 
 
 def from_codes(codes: np.ndarray, classes: int) -> np.ndarray:
@@ -645,11 +640,14 @@ class ClassSums:
     def of(self, rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return the sum of one party: of rows in public coordinates, with class codes.
 
+        Rows are put into white coordinates, each of length one, in integer steps.
         Only this party's rows are in any product of matrices, so that what it sends does not
         depend on other parties' records.
         """
+        white = (rows / self.auxiliary.step) @ self.whitening.T
+        lengths = np.linalg.norm(white, axis=1, keepdims=True)
+        steps = np.rint(white / np.where(lengths > 0, lengths, 1.0) * _STEPS).astype(np.int64)
         sums = np.zeros(self.shape, dtype=np.int64)
-        steps = self._unit_rows(rows)
         if self.classes == 2:
             sums[0] = (steps * np.where(codes == 1, 1, -1)[:, None]).sum(axis=0)
         else:
@@ -658,13 +656,6 @@ class ClassSums:
         if size <= self.radius:
             return sums
         return np.trunc(sums * (self.radius / size)).astype(np.int64)
-
-    def _unit_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows in white coordinates, each of length one, in integer steps."""
-        white = (rows / self.auxiliary.step) @ self.whitening.T
-        lengths = np.linalg.norm(white, axis=1, keepdims=True)
-        shares = white / np.where(lengths > 0, lengths, 1.0)
-        return np.asarray(np.rint(shares * _STEPS).astype(np.int64))
 
 
 STATISTICS = ("operator", "votes", "parameters", "class-sums")

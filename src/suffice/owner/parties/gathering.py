@@ -300,8 +300,12 @@ class Gathering(PartyExact):
         reason = reason or self._reason_by_shape(part) or self._reason_by_numbers(part)
         if reason:
             self._rejected.append(Rejection(part.party, source, reason))
-        else:
-            self._add(part)
+            return
+        array = part.array.astype(np.int64)
+        if part.statistic != self._statistic:  # votes, where their operator is wanted
+            array = self._auxiliary.sums(operator_weights(array))
+        self._total += array
+        self._lines.append((part.party, hashlib.sha256(array.tobytes()).digest()))
 
     def check(self) -> None:
         """Raise if no contribution's header is of this round: the release would be noise alone.
@@ -416,13 +420,6 @@ class Gathering(PartyExact):
             return self._auxiliary.grid
         radius = parameter_radius(self._auxiliary, len(self._classes), self._lam)
         return f"steps of {parameter_step(radius)!r}"
-
-    def _add(self, part: PartyContribution) -> None:
-        array = part.array.astype(np.int64)
-        if part.statistic != self._statistic:  # votes, where their operator is wanted
-            array = self._auxiliary.sums(operator_weights(array))
-        self._total += array
-        self._lines.append((part.party, hashlib.sha256(array.tobytes()).digest()))
 
     def result(self) -> Gathered:
         """Return the sum, and a report of everything that did not enter it."""
