@@ -172,7 +172,7 @@ def test_the_order_of_a_release_is_the_one_on_the_page():
     steps = ["public(source)", "choose(public)", "accumulator()", "guarantees(exact)"]
     places = [life.index(f"| `{step}") for step in [*steps, "Ledger.debit", "draw(", "encode"]]
     assert places == sorted(places)
-    walk = inspect.getsource(mechanisms._walk)
+    walk = inspect.getsource(mechanisms.make_release)
     calls = [
         "mechanism.public(",
         "mechanism.choose(",
