@@ -29,8 +29,8 @@ __all__ = ["Curved", "FactoredProblem", "Objective", "Solution", "minimise", "mi
 
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
-_MEMORY = 20  # pairs of steps that L-BFGS remembers
-_POLISHED = 1e-6  # of tol: where the steps of Newton may end
+_MEMORY_STEPS = 20  # that L-BFGS remembers; scipy's own default is 10
+_POLISHED_SHARE = 1e-6  # of tol, at which the steps of Newton may end
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def minimise(
                 at = _polish(risk, np.zeros_like(at), at, metric, tol)
                 break
             metric = function.roots(at)
-    if polished and risk.residual(at) > tol * _POLISHED:
-        at = _polish(risk, np.zeros_like(at), at, function.roots(at), tol * _POLISHED)
+    if polished and risk.residual(at) > tol * _POLISHED_SHARE:
+        at = _polish(risk, np.zeros_like(at), at, function.roots(at), tol * _POLISHED_SHARE)
     return _certified(at, risk.residual(at), used, tol)
 
 
@@ -153,7 +153,7 @@ def _descend(
         if limit.reached(first, residuals[-1], len(residuals)):
             raise StopIteration
 
-    options = {"maxiter": limit.most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY}
+    options = {"maxiter": limit.most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY_STEPS}
     origin = np.zeros(start.size)
     optimum = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
     steps = len(residuals)
@@ -256,7 +256,7 @@ def minimise_with_1norm(
             jac=True,
             method="L-BFGS-B",
             bounds=[(0, None)] * (2 * size),
-            options={"maxiter": max_iter - used, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
+            options={"maxiter": max_iter - used, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY_STEPS},
         )
         at = (optimum.x[:size] - optimum.x[size:]).reshape(start.shape)
         used += int(optimum.nit)
@@ -264,7 +264,7 @@ def minimise_with_1norm(
             break
         value = optimum.fun
     if polished:
-        at = _polish(risk, absolute, at, function.roots(at), tol * _POLISHED)
+        at = _polish(risk, absolute, at, function.roots(at), tol * _POLISHED_SHARE)
     rest = float(np.abs(_residual(risk, absolute, at)).max())
     return _certified(at, rest, used, tol)
 

@@ -8,12 +8,12 @@ from suffice.errors import OptimisationError
 
 __all__ = ["least_squares_on_simplex", "mixture_weights", "nearest_proportions"]
 
-_TOL = 1e-9
-_NEARLY, _ROUNDING = 1e-6, 1e-13  # the gap, and the promised rise, that are as good as none
-_INSIDE = 0.99  # of the way to an edge
-_MOST = 1000
-_LEAST = 1e-300
-_ALMOST_NONE = 1e-12  # of the largest eigenvalue: a matrix of less is not told from a singular one
+_GAP = 1e-9  # of the log likelihood to the largest one, at which a search ends
+_SMALL_GAP, _ROUNDING_RISE = 1e-6, 1e-13  # the same where floats let the likelihood rise no more
+_FULL_STEP = 0.99  # fraction of the way to an edge, which is never reached
+_MOST_STEPS = 1000  # of Newton or EM, after which an error is raised
+_LEAST_CHANCE = 1e-300  # of a row, whose logarithm is taken
+_LEAST_EIGENVALUE = 1e-12  # of the largest one: rounding tells no smaller one from zero
 
 
 def nearest_proportions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -33,7 +33,7 @@ def least_squares_on_simplex(gram: np.ndarray, target: np.ndarray) -> np.ndarray
     chapter 23), exactly.
     """
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-    values = np.maximum(values, _ALMOST_NONE * max(values[-1], _LEAST))
+    values = np.maximum(values, _LEAST_EIGENVALUE * max(values[-1], _LEAST_CHANCE))
     root = np.sqrt(values)[:, None] * vectors.T
     corners = root - ((vectors.T @ target) / np.sqrt(values))[:, None]
     scale = np.linalg.norm(corners, axis=0).min() or 1.0
@@ -55,21 +55,21 @@ def mixture_weights(likelihoods: np.ndarray, counts: np.ndarray | None = None) -
     weights = np.full(len(likelihoods), 1.0) if counts is None else counts
     weights = weights / weights.sum()
     rho = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
-    mixed = np.maximum(likelihoods @ rho, _LEAST)
-    for _ in range(_MOST):
+    mixed = np.maximum(likelihoods @ rho, _LEAST_CHANCE)
+    for _ in range(_MOST_STEPS):
         ratios = likelihoods / mixed[:, None]
         slope = weights @ ratios
         gap = slope.max() - 1  # the likelihood is within log(1 + gap) of the largest
-        if gap <= _TOL:
+        if gap <= _GAP:
             return rho
         hessian = (ratios * weights[:, None]).T @ ratios
         towards = least_squares_on_simplex(hessian, 2 * slope) - rho
         rise = float(slope @ towards)
-        if gap <= _NEARLY and rise <= _ROUNDING:
+        if gap <= _SMALL_GAP and rise <= _ROUNDING_RISE:
             return rho
         step = _rising(likelihoods, weights, rho, towards, rise)
         rho = rho + step * towards if step else rho * slope / (rho @ slope)
-        mixed = np.maximum(likelihoods @ rho, _LEAST)
+        mixed = np.maximum(likelihoods @ rho, _LEAST_CHANCE)
     raise OptimisationError(
         "The class proportions did not converge: some classes look too much alike. Use other"
         " features or fewer classes."
@@ -80,10 +80,10 @@ def _rising(
     likelihoods: np.ndarray, weights: np.ndarray, rho: np.ndarray, towards: np.ndarray, rise: float
 ) -> float:
     """Return how far to go: nearly all the way, or a part that rises as promised, or zero."""
-    likelihood_now = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
-    step = _INSIDE
-    while rise > 0 and step > _TOL:
-        mixture_ahead = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
+    likelihood_now = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST_CHANCE)))
+    step = _FULL_STEP
+    while rise > 0 and step > _GAP:
+        mixture_ahead = np.maximum(likelihoods @ (rho + step * towards), _LEAST_CHANCE)
         if float(weights @ np.log(mixture_ahead)) >= likelihood_now + 1e-4 * step * rise:
             return step
         step /= 2

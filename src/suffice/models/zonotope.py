@@ -17,9 +17,9 @@ from suffice.models.simplex import nearest_proportions
 
 __all__ = ["Projection", "project", "why_no_minimiser"]
 
-_EVERY = 10  # steps between two certificates
-_INSIDE = 0.995  # of the way from the middle to the boundary: farther out counts as the boundary
-_SAME = 1e-9  # relative size of a rounding error in an operator
+_CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
+_INTERIOR = 0.995  # fraction of the way from the middle to the boundary; beyond, models are huge
+_ROUNDING = 1e-9  # relative size of a rounding error in an operator
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _steps(
             operator_new + push * (operator_new - operator_now),
         )
         labels, operator_now, momentum = new, operator_new, following
-        if i % _EVERY == 0 or i == max_iter:
+        if i % _CERTIFICATE_STEPS == 0 or i == max_iter:
             missing = operator - operator_now
             scores = rows.scores(missing)
             best = np.abs(scores) if binary else scores.max(axis=1)
@@ -191,7 +191,7 @@ def why_no_minimiser(
     reason = _outside_the_span(weighted, operator)
     if not reason and np.isfinite(steepest):
         centre = _centre(weighted, operator)
-        target = centre + (operator - centre) / (_INSIDE * steepest)
+        target = centre + (operator - centre) / (_INTERIOR * steepest)
         if not _holds(weighted, target, max_iter):
             reason = (
                 "no labels of these rows have this mean operator, or it lies on the boundary of"
@@ -205,10 +205,10 @@ def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
     size = float(np.linalg.norm(operator))
     if operator.ndim == 2:
         excess = float(np.linalg.norm(operator.sum(axis=1) - rows.mean))
-        if excess > _SAME * (1 + size):
+        if excess > _ROUNDING * (1 + size):
             return f"the columns of M miss mean x by {excess:.2g} in their sum"
     basis = _basis(rows)[0]
-    if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _SAME * size:
+    if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _ROUNDING * size:
         return "the mean operator leaves the span of the rows"
     return ""
 
@@ -221,7 +221,7 @@ def _basis(rows: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
-    """Return whether labels strictly inside their bounds, times _INSIDE, have ``target``.
+    """Return whether labels strictly inside their bounds, times _INTERIOR, have ``target``.
 
     In coordinates in which S = I what is missing, r, is itself the operator of the labels X r: they
     mend the labels found so far, and prove the point if no bound is touched.
@@ -238,7 +238,7 @@ def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
 
 
 def _strictly_inside(labels: np.ndarray) -> bool:
-    """Return whether labels, moved to the middle by the factor _INSIDE, touch no bound."""
+    """Return whether labels, moved to the middle by the factor _INTERIOR, touch no bound."""
     if labels.ndim == 1:
-        return bool(np.abs(labels).max() * _INSIDE < 1)
-    return bool((_INSIDE * labels + (1 - _INSIDE) / labels.shape[1]).min() > 0)
+        return bool(np.abs(labels).max() * _INTERIOR < 1)
+    return bool((_INTERIOR * labels + (1 - _INTERIOR) / labels.shape[1]).min() > 0)

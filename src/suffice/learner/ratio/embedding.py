@@ -96,7 +96,7 @@ class FourierSums:
         self._add(rows, cells, self._bandwidths[0], self._sums)
 
     def _add(self, rows: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
-        for first in range(0, len(rows), 4096):  # angles of so many rows fit a cache
+        for first in range(0, len(rows), 4096):  # so many rows at once: a limit of memory
             block = slice(first, first + 4096)
             angles = rows[block] @ self._frequencies / widest
             reach = float(np.abs(angles).max(initial=0.0))
@@ -453,7 +453,7 @@ _LADDER = 2.0 ** np.arange(5, -6, -1)  # Section 4.2: bandwidths 2^-5 to 2^5, ti
 # itself costs less than its features, and the number of features beyond.
 _EXACT, _FEATURES = 2048, 1024
 _MOST_BYTES = 1 << 28  # of the sums of Fourier features: 256 MB
-_MOST_ROWS = 32_768  # of all bags together, for the classifier: more cost time and tell little
+_MOST_ROWS = 32_768  # of all bags together, for the classifier: a limit of its time and memory
 # Cells of a bag: 32 are enough to resample, and each has 4 rows or more where the bag has them.
 _CELLS, _CELL_ROWS = 32, 4
 

@@ -124,49 +124,41 @@ class LabelCounts:
         return cls(expected, np.linalg.inv(diagonal - seconds))
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Scores of rows of bags, and how likely their bags are when these are calibrated."""
+def _calibrated(  # noqa: PLR0917  # what `calibrate` is given
+    bags: KnownBags,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    counts: np.ndarray,
+    start: Calibration,
+    labels: LabelCounts | None,
+) -> Calibration:
+    """Return the calibration that explains bags best, and what is known of their labels."""
+    total, chances, weights = counts.sum(), bags.channel[codes], counts[:, None]
 
-    scores: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray
-    channel: np.ndarray
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        slope = _slope(flat[0])
+        clean = softmax(slope * scores + flat[1:], axis=1)
+        joint = chances * clean
+        chance = np.maximum(joint.sum(axis=1), _LEAST)
+        within = joint / chance[:, None]
+        value = _PRIOR_ROWS / 2 * float(flat @ flat) - float(counts @ np.log(chance))
+        pull = weights * (clean - within)
+        if labels is not None:
+            off = group_sums(weights * within, codes, len(bags.names)) - labels.expected
+            force = np.einsum("ijk,ik->ij", labels.precisions, off)
+            value += float(np.vdot(force, off)) / 2
+            each = force[codes]
+            each -= (within * each).sum(axis=1, keepdims=True)
+            pull += weights * within * each
+        by_slope = slope * float(np.vdot(pull, scores))
+        gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR_ROWS * flat
+        return value / total, gradient / total
 
-    def within(self, calibration: Calibration) -> np.ndarray:
-        """Return the probability of each class given row and bag, (n, K)."""
-        joint = self.channel[self.codes] * np.exp(calibration.log_posteriors(self.scores))
-        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST))
-
-    def fit(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
-        """Return the calibration that explains bags best, and what is known of their labels."""
-        total, chances = self.weights.sum(), self.channel[self.codes]
-        weights = self.weights[:, None]
-
-        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            slope = _slope(flat[0])
-            clean = softmax(slope * self.scores + flat[1:], axis=1)
-            joint = chances * clean
-            chance = np.maximum(joint.sum(axis=1), _LEAST)
-            within = joint / chance[:, None]
-            value = _PRIOR_ROWS / 2 * float(flat @ flat) - float(self.weights @ np.log(chance))
-            pull = weights * (clean - within)
-            if labels is not None:
-                off = group_sums(weights * within, self.codes, len(self.channel)) - labels.expected
-                force = np.einsum("ijk,ik->ij", labels.precisions, off)
-                value += float(np.vdot(force, off)) / 2
-                each = force[self.codes]
-                each -= (within * each).sum(axis=1, keepdims=True)
-                pull += weights * within * each
-            by_slope = slope * float(np.vdot(pull, self.scores))
-            gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR_ROWS * flat
-            return value / total, gradient / total
-
-        first = np.append(np.log(start.slope), start.shifts)
-        options = {"gtol": _CALIBRATION_TOL / np.sqrt(total), "hess_inv0": start.bend}
-        optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
-        bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
-        return Calibration(_slope(optimum.x[0]), optimum.x[1:], bend)
+    first = np.append(np.log(start.slope), start.shifts)
+    options = {"gtol": _CALIBRATION_TOL / np.sqrt(total), "hess_inv0": start.bend}
+    optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
+    bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
+    return Calibration(_slope(optimum.x[0]), optimum.x[1:], bend)
 
 
 def _slope(logarithm: float) -> float:
@@ -183,7 +175,7 @@ def calibrate_by_bags(
     the shifts near zero: classes that are told apart without error would else have no best slope.
     """
     first = start or Calibration(1.0, np.zeros(scores.shape[1]))
-    return _Rows(scores, codes, np.ones(len(codes)), bags.channel).fit(first, None)
+    return _calibrated(bags, scores, codes, np.ones(len(codes)), first, None)
 
 
 def calibrate(
@@ -201,9 +193,12 @@ def calibrate(
     not a sample.
     """
     weights = np.ones(len(codes)) if counts is None else counts
-    rows = _Rows(scores, codes, weights, bags.channel)
-    within = rows.within(start) if complete else None
-    return rows.fit(start, LabelCounts.of(bags, codes, weights, within))
+    within = None
+    if complete:  # the probability of each class given row and bag
+        joint = bags.channel[codes] * np.exp(start.log_posteriors(scores))
+        within = joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST)
+    labels = LabelCounts.of(bags, codes, weights, within)
+    return _calibrated(bags, scores, codes, weights, start, labels)
 
 
 _LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
