@@ -33,6 +33,7 @@ from scipy.special import expit, ndtr, softmax
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.calibration import Calibration, calibrate_by_labels
 from suffice.learner.frequencies import deconvolve, observed_frequencies
+from suffice.learner.weak import FOLDS
 from suffice.models.rows import one_blas_thread
 from suffice.release.columns import Added, Flips, SpreadColumn
 
@@ -459,7 +460,6 @@ def _side_by_side(
 
 _LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)
 _EVIDENCE_LAMS = 10.0 ** np.arange(-5.0, 1.51, 0.25)
-_FOLDS = 5  # of cross-validation
 _MOST_RECORDS = 20_000  # that a penalty and a slope are chosen on
 _HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties are not tried
 
@@ -503,7 +503,7 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     20,000 records a sample decides, and the penalty falls with their number, as the best one does.
     """
     count = len(likelihood.codes)
-    if count < 2 * _FOLDS:
+    if count < 2 * FOLDS:
         raise ParameterError(
             f"{count} records are too few to choose the weight of the penalty. Set it with"
             " --penalty-weight (Python: lam=...)."
@@ -585,8 +585,8 @@ def _cross_validated(
     """
     losses = np.zeros(len(_LAMS))
     for _ in range(2):
-        folds = rng.permutation(len(likelihood.codes)) % _FOLDS
-        for fold in range(_FOLDS):
+        folds = rng.permutation(len(likelihood.codes)) % FOLDS
+        for fold in range(FOLDS):
             held_out = folds == fold
             fitted, tested = likelihood.select_rows(~held_out), likelihood.select_rows(held_out)
             losses += _path(fitted, tested, max_iter)
@@ -604,10 +604,10 @@ def held_out_link(
     """
     rng = np.random.default_rng(seed)
     sample = likelihood.sample(rng)
-    folds = rng.permutation(len(sample.codes)) % _FOLDS
+    folds = rng.permutation(len(sample.codes)) % FOLDS
     fold_lam = lam * len(likelihood.codes) / len(sample.codes)
     pairs = []
-    for held_out in (folds == fold for fold in range(_FOLDS)):
+    for held_out in (folds == fold for fold in range(FOLDS)):
         training = sample.select_rows(~held_out)
         theta, _, _ = maximise(training, fold_lam, tol=1e-4, max_iter=max_iter)
         pairs.append((sample.select_rows(held_out), theta))

@@ -20,6 +20,7 @@ from suffice.tables.labels import Classes, check_classes, label_codes
 
 __all__ = [
     "CONDITION_LIMIT",
+    "FOLDS",
     "BagMethod",
     "BagMoments",
     "FlippedLabels",
@@ -390,8 +391,8 @@ class Released(Supervision):
         return OperatorEstimate(operator, release.noise, classes, note)
 
 
-_FOLDS = 5
-_FEWEST = 2 * _FOLDS  # labelled rows
+FOLDS = 5  # of cross-validation, here and wherever rows of bags or records are held out
+_FEWEST = 2 * FOLDS  # labelled rows
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # times the mean eigenvalue of the labelled rows' gram
 
 
@@ -547,12 +548,12 @@ def _known_labels(
 def _cross_fit(labelled_rows: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean slopes (d, c) and out-of-fold residuals (n, c) of the best ridge, or of 0."""
     n, d = labelled_rows.shape
-    fold = np.random.default_rng(0).permutation(n) % _FOLDS
+    fold = np.random.default_rng(0).permutation(n) % FOLDS
     second, first = gram(labelled_rows), labelled_rows.T @ targets
     unit = np.trace(second) / d or 1.0
     slopes = np.zeros((len(_RIDGES), d, targets.shape[1]))
     residuals = np.repeat(targets[None], len(_RIDGES) + 1, axis=0)  # the last: no prediction
-    for k in range(_FOLDS):
+    for k in range(FOLDS):
         held_out, y = labelled_rows[fold == k], targets[fold == k]
         values, vectors = np.linalg.eigh(second - gram(held_out))
         projected_moments = vectors.T @ (first - held_out.T @ y)

@@ -15,14 +15,13 @@ from numpy.random import Generator
 from scipy.linalg import eigh
 
 from suffice.errors import ParameterError
-from suffice.learner.weak import CONDITION_LIMIT, class_shares
+from suffice.learner.weak import CONDITION_LIMIT, FOLDS, class_shares
 from suffice.models.simplex import nearest_proportions
 from suffice.release.release import Release
 from suffice.tables.labels import check_classes
 
 __all__ = [
     "FEWEST_ROWS",
-    "FOLDS",
     "LEAST_SHARE_LEFT",
     "KnownBags",
     "Method",
@@ -36,7 +35,6 @@ __all__ = [
     "zero_sum_basis",
 ]
 
-FOLDS = 5  # of cross-validation on rows of bags
 FEWEST_ROWS = 2 * FOLDS  # of a bag: two in each fold
 LEAST_SHARE_LEFT = 0.25  # of a direction's variance: an estimate of its noise may be too large
 # Standard deviations of proportions over bags, below which resampled intervals cover too seldom

@@ -16,7 +16,6 @@ from scipy.spatial.distance import cdist, pdist
 from suffice.errors import ParameterError
 from suffice.kernels import maps as kernels
 from suffice.learner.ratio.bags import (
-    FOLDS,
     KnownBags,
     Resampled,
     balanced_groups,
@@ -24,7 +23,7 @@ from suffice.learner.ratio.bags import (
     resample_counts,
     zero_sum_basis,
 )
-from suffice.learner.weak import group_sums
+from suffice.learner.weak import FOLDS, group_sums
 from suffice.models.simplex import least_squares_on_simplex, nearest_proportions
 
 __all__ = [

@@ -61,9 +61,6 @@ from suffice.tables.table import Table
 __all__ = ["ChosenMethod", "ClassRatio", "choose_level", "choose_method"]
 
 
-_DISTINCT_ERRORS = 1.0  # standard errors by which classes must differ: one in six by chance
-
-
 @dataclass(frozen=True, eq=False)
 class ChosenMethod:
     """The method that was taken, and the root mean squared error of each on rows held back.
@@ -151,7 +148,7 @@ def _by_classifier(name: str, bags: KnownBags, keeper: RowKeeper, rng: Generator
     sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
     complete = np.array_equal(sampled_bags.sizes, bags.sizes)
     fitted = fit_bag_likelihood(sampled_bags, rows, codes, rng, complete=complete)
-    distinct = fitted.gain[0] > _DISTINCT_ERRORS * fitted.gain[1]
+    distinct = fitted.gain[0] > fitted.gain[1]  # its standard error: one in six by chance
     if name == "moments":
         moments = ByMoments.of(fitted, complete=complete)
         return _Candidate(moments, moments.held_back_errors().ravel(), distinct)
@@ -163,7 +160,7 @@ def _classes_differ(fitted: MeanEmbedding, rng: Generator) -> bool:
     direction = fitted.least_distinct_direction()
     again = [replace(fitted, times=fitted.cells.draw_cells(rng)) for _ in range(50)]
     doubt = np.std([other.energy(direction) for other in again])
-    return fitted.energy(direction) > _DISTINCT_ERRORS * float(doubt)
+    return fitted.energy(direction) > float(doubt)
 
 
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -195,7 +192,7 @@ class ClassRatio(Learner):
         up to 2,048 rows, else 1,024 features.
     constraint : {"rkhs", "euclidean"}, default="rkhs"
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
-        combination of bags, then the nearest proportions (`mean_embedding`).
+        combination of bags, then the nearest proportions (eq. 5).
     method : {"auto", "mmd", "likelihood", "moments"}, default="auto"
         "mmd" for mean embeddings. "likelihood" and "moments" use a classifier of the bags: by the
         likelihood of a table's rows, or by the class means of its posteriors. "auto" is "moments",

@@ -337,7 +337,7 @@ class StableClassifier:
     def explains(self, rows: np.ndarray, rho: float) -> float:
         """Return the p value of U against the bags' rows, weighed as those of proportion rho are.
 
-        The same approximation as in `label_shift`, in whitened coordinates: T is the squared
+        The same approximation as in `assess_label_shift`, in whitened coordinates: T is the squared
         distance of the two means, and its moments are those of their covariances.
         """
         table = self.coordinates(rows)

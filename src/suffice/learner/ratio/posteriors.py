@@ -31,7 +31,6 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import chi2
 
 from suffice.learner.ratio.bags import (
-    FOLDS,
     LEAST_SHARE_LEFT,
     KnownBags,
     Method,
@@ -42,7 +41,7 @@ from suffice.learner.ratio.bags import (
     zero_sum_basis,
 )
 from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, maximise
-from suffice.learner.weak import group_sums
+from suffice.learner.weak import FOLDS, group_sums
 from suffice.models.simplex import mixture_weights, nearest_proportions
 
 __all__ = [
@@ -63,9 +62,7 @@ __all__ = [
 ]
 
 
-_LEAST = 1e-300  # of a divisor: it keeps floats finite and changes nothing else
 _CALIBRATION_TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
-_PRIOR_ROWS = 1.0  # weight of knowing that scores are calibrated already: that of one row
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +136,9 @@ def _calibrated(  # noqa: PLR0917  # what `calibrate` is given
         slope = _slope(flat[0])
         clean = softmax(slope * scores + flat[1:], axis=1)
         joint = chances * clean
-        chance = np.maximum(joint.sum(axis=1), _LEAST)
+        chance = np.maximum(joint.sum(axis=1), 1e-300)
         within = joint / chance[:, None]
-        value = _PRIOR_ROWS / 2 * float(flat @ flat) - float(counts @ np.log(chance))
+        value = float(flat @ flat) / 2 - float(counts @ np.log(chance))
         pull = weights * (clean - within)
         if labels is not None:
             off = group_sums(weights * within, codes, len(bags.names)) - labels.expected
@@ -151,7 +148,7 @@ def _calibrated(  # noqa: PLR0917  # what `calibrate` is given
             each -= (within * each).sum(axis=1, keepdims=True)
             pull += weights * within * each
         by_slope = slope * float(np.vdot(pull, scores))
-        gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR_ROWS * flat
+        gradient = np.append(by_slope, pull.sum(axis=0)) + flat
         return value / total, gradient / total
 
     first = np.append(np.log(start.slope), start.shifts)
@@ -171,8 +168,9 @@ def calibrate_by_bags(
 ) -> Calibration:
     """Return the slope and shifts that explain the bags of rows best, through their channel.
 
-    ``scores`` (n, K) of rows, ``codes`` of their bags. A weak prior holds the slope near one and
-    the shifts near zero: classes that are told apart without error would else have no best slope.
+    ``scores`` (n, K) of rows, ``codes`` of their bags. A weak prior, of the weight of one
+    row, holds the slope near one and the shifts near zero: classes that are told apart without
+    error would else have no best slope.
     """
     first = start or Calibration(1.0, np.zeros(scores.shape[1]))
     return _calibrated(bags, scores, codes, np.ones(len(codes)), first, None)
@@ -196,7 +194,7 @@ def calibrate(
     within = None
     if complete:  # the probability of each class given row and bag
         joint = bags.channel[codes] * np.exp(start.log_posteriors(scores))
-        within = joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST)
+        within = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     labels = LabelCounts.of(bags, codes, weights, within)
     return _calibrated(bags, scores, codes, weights, start, labels)
 
@@ -538,7 +536,7 @@ class _MixtureTest:
         own = within_classes(self.table.covariance, psi, rho.clip(0, 1), self.table.size)
         total = own + np.einsum("nm,nmab->nab", pull**2, errors)
         size = np.trace(total, axis1=1, axis2=2)[:, None, None]
-        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(self.table.mean))  # no division by 0
+        floor = np.maximum(1e-12 * size, 1e-300) * np.eye(len(self.table.mean))  # no division by 0
         return _Variances(own, errors, np.linalg.inv(total + floor))
 
     def likely_means(self, rho: np.ndarray, variances: "_Variances") -> np.ndarray:
@@ -598,7 +596,7 @@ class _MixtureTest:
         bent = slopes @ variances.precisions
         matrices = bent @ slopes.T
         size = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
-        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(free))
+        floor = np.maximum(1e-12 * size, 1e-300) * np.eye(len(free))
         targets = np.einsum("naj,nj->na", bent, self.off(start))
         moves = np.linalg.solve(matrices + floor, targets[..., None])[..., 0]
         return np.asarray(np.clip(moves, -_FARTHEST, _FARTHEST))
@@ -623,11 +621,11 @@ class _MixtureTest:
         below = (pulls * each[:, None]) @ np.swapaxes(pulls, 1, 2)
         below[:, 0, 0] += own
         values, vectors = np.linalg.eigh(below)
-        values = np.maximum(values, np.maximum(1e-10 * values[:, -1:], _LEAST))
+        values = np.maximum(values, np.maximum(1e-10 * values[:, -1:], 1e-300))
         back = vectors / np.sqrt(values)[:, None]
         ratios = np.swapaxes(back, 1, 2) @ above @ back
         h = (back @ np.linalg.eigh(ratios)[1][:, :, :1])[:, :, 0]
-        first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), _LEAST)
+        first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), 1e-300)
         return np.asarray(np.clip(h[:, 1:] / first, -_FARTHEST, _FARTHEST))
 
 
