@@ -397,7 +397,14 @@ def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
             moments = gaussian_posterior(cells, noise, prior, own_priors)
         for index, j in enumerate(positions):
             means[j], spreads[j] = moments[0][:, index], moments[1][:, index]
-    return _side_by_side(records, means, spreads)
+    mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
+    spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])
+    hot = [j for j, c in enumerate(records.columns) if not c.numeric]
+    blocks = np.zeros((mean.shape[1], len(hot)))
+    for b, j in enumerate(hot):
+        blocks[starts[j] : starts[j + 1], b] = 1.0
+    return CleanFeatures(mean, spread, blocks if hot else None)
 
 
 def marginals_of(
@@ -442,20 +449,6 @@ def gaussian_posterior(
     mean = (observed * own + centre * added) / (own + added)
     spread = np.broadcast_to(own * added / (own + added), mean.shape)
     return mean[:, :, None], spread[:, :, None]
-
-
-def _side_by_side(
-    records: Corrupted, means: list[np.ndarray | None], spreads: list[np.ndarray | None]
-) -> CleanFeatures:
-    """Return all coordinates side by side, the constant one last."""
-    mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
-    spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
-    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])
-    hot = [j for j, c in enumerate(records.columns) if not c.numeric]
-    blocks = np.zeros((mean.shape[1], len(hot)))
-    for b, j in enumerate(hot):
-        blocks[starts[j] : starts[j + 1], b] = 1.0
-    return CleanFeatures(mean, spread, blocks if hot else None)
 
 
 _LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)

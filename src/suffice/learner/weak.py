@@ -364,10 +364,9 @@ class Released(Supervision):
 
     release: Release
 
-    @property
-    def classes(self) -> Classes:
-        """The classes of the release."""
-        return self.release.classes
+    def estimate(self, rows: Any) -> OperatorEstimate:
+        """Return the operator of the release; its classes need no check."""
+        return self.operator_of(rows, self.release.classes)
 
     def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
         """Return the operator of the release."""

@@ -145,7 +145,15 @@ class MatrixRows(WeightedRows):
         stride: int | None = None,
         count: float | None = None,
     ) -> None:
-        _check_weights(own_weights, len(matrix))
+        if own_weights is not None:
+            shape, total = own_weights.shape, own_weights.sum()
+            if shape != (len(matrix),):
+                raise ParameterError(
+                    f"weights must hold one number for each of the {len(matrix)} rows. Its shape is"
+                    f" {shape}."
+                )
+            if not (np.isfinite(total) and (own_weights >= 0).all() and abs(total - 1) < 1e-9):
+                raise ParameterError("weights must not be negative, and must sum to one.")
         self.matrix, self.own_weights = matrix, own_weights
         self.shape = (matrix.shape[0], matrix.shape[1])
         self._count = count
@@ -246,15 +254,3 @@ def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = No
 def sample_stride(shape: tuple[int, int]) -> int:
     """Return k such that every k-th row is in the sample of rows of this shape; one: all are."""
     return max(1, shape[0] * shape[1] // _SAMPLE_CELLS)
-
-
-def _check_weights(weights: np.ndarray | None, rows: int) -> None:
-    if weights is None:
-        return
-    if weights.shape != (rows,):
-        raise ParameterError(
-            f"weights must hold one number for each of the {rows} rows. Its shape is"
-            f" {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise ParameterError("weights must not be negative, and must sum to one.")

@@ -225,7 +225,10 @@ def spread_baselines(
     )
     # Its own held-out value cannot choose a penalty, being best where the model is surest: it gets
     # that of naive training.
-    fits["reconstruction"] = _reconstructed(records, codes, channel, fits["naive"][1])
+    own = fits["naive"][1]
+    expected = clean_features(records, "marginals").mean
+    objective = ReconstructionObjective(expected, codes, channel)
+    fits["reconstruction"] = maximise(objective, own, tol=_TOL, max_iter=_MAX_ITER)[0], own
     return {name: Baseline.of(*fit, records.columns, classes) for name, fit in fits.items()}
 
 
@@ -258,12 +261,6 @@ def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -
     weights = root @ solution[:-1]
     constant = solution[-1] - middle @ weights
     return np.concatenate([weights, constant[None]]), lam
-
-
-def _reconstructed(records: Corrupted, codes: np.ndarray, channel: np.ndarray, lam: float) -> Fit:
-    rows = clean_features(records, "marginals").mean
-    objective = ReconstructionObjective(rows, codes, channel)
-    return maximise(objective, lam, tol=_TOL, max_iter=_MAX_ITER)[0], lam
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,9 +108,14 @@ def assess_label_shift(bags: KnownBags, rows: np.ndarray, codes: np.ndarray) -> 
     ``bags.sizes`` are the numbers of these rows. With exactly K bags every mean is explained, and
     nothing is left to test.
     """
-    reason = _untestable(bags)
-    if reason is not None:
+    many, classes = bags.proportions.shape
+    if many <= classes:
+        reason = f"{many} bags with {classes} classes leave nothing to test"
         return LabelShiftTest(tested=False, reason=reason)
+    if not bags.disjoint:
+        return LabelShiftTest(tested=False, reason="some rows are in several bags")
+    if bags.variances is None:
+        return LabelShiftTest(tested=False, reason="the release does not state its noise")
     axes = white_axes(rows, codes, int(bags.sizes.min()))
     moments = ScoreMoments.of(bags, rows @ axes, codes)
     psi = _possible_means(bags, moments.class_means().psi)
@@ -139,17 +144,6 @@ def _possible_means(bags: KnownBags, psi: np.ndarray) -> np.ndarray:
     between = psi.T @ (np.diag(weights @ shares) - squares + noise) @ psi
     most = float(np.linalg.eigvalsh(between)[-1])
     return psi / np.sqrt(max(most, 1.0))
-
-
-def _untestable(bags: KnownBags) -> str | None:
-    many, classes = bags.proportions.shape
-    if many <= classes:
-        return f"{many} bags with {classes} classes leave nothing to test"
-    if not bags.disjoint:
-        return "some rows are in several bags"
-    if bags.variances is None:
-        return "the release does not state its noise"
-    return None
 
 
 def chance_beyond(statistic: float, mean: float, variance: float) -> float:
@@ -491,7 +485,9 @@ def natural_range(
     p = classifier.explains(rows, stable.mean) if tested else None
     ends, mean = list(label_shift), None
     if p is None or p >= _NEW_BAG:
-        ends += _outer_ends(stable, classifier.pool.pi)
+        pi = classifier.pool.pi  # ends beyond it move away from it
+        ends.append(_moved(stable.low, pi) if stable.low < pi else stable.low)
+        ends.append(_moved(stable.high, pi) if stable.high > pi else stable.high)
     if p is None or p < LEVEL:
         own = classifier.own_proportion(rows, level, rng)
         few = _few_bags(len(classifier.pool.sizes), level)
@@ -506,13 +502,6 @@ def _few_bags(many: int, level: float) -> float:
     """Return how much further Student's quantile is than the normal one."""
     tail = (1 + level) / 2
     return float(student.ppf(tail, max(many - 2, 1)) / norm.ppf(tail))
-
-
-def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
-    """Return the ends, those beyond pi moved away from it."""
-    low = _moved(posterior.low, pi) if posterior.low < pi else posterior.low
-    high = _moved(posterior.high, pi) if posterior.high > pi else posterior.high
-    return low, high
 
 
 def _moved(end: float, centre: float, factor: float = 1.0) -> float:

@@ -337,6 +337,8 @@ def fit_bag_likelihood(
     parts = [pooled.select_rows(np.flatnonzero(folds != fold)) for fold in range(FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
     tried: list[BagLikelihood] = []
+    # The log likelihood of rows' bags where rows tell nothing: that of the bags' sizes.
+    blind = np.log(np.bincount(codes)[codes] / len(codes))
     calibration: Calibration | None = None
     for lam in _LAMS:
         models = [
@@ -349,7 +351,9 @@ def fit_bag_likelihood(
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
         calibration = calibrate_by_bags(bags, scores, codes, calibration)
-        gain = _gain(calibration.log_posteriors(scores), codes, bags)
+        chance = (bags.channel[codes] * np.exp(calibration.log_posteriors(scores))).sum(axis=1)
+        gains = np.log(np.maximum(chance, 1e-300)) - blind
+        gain = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
         stacked = np.stack(weights)
         tried.append(
             BagLikelihood(
@@ -362,14 +366,6 @@ def fit_bag_likelihood(
     chosen = tried[best]
     final = calibrate(bags, chosen.scores, codes, chosen.calibration, complete=complete)
     return replace(chosen, calibration=final)
-
-
-def _gain(log_posteriors: np.ndarray, codes: np.ndarray, bags: KnownBags) -> tuple[float, float]:
-    """Return the mean log likelihood of rows' bags over that of their sizes, and its error."""
-    chance = (bags.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
-    sizes = np.bincount(codes, minlength=len(bags.names)) / len(codes)
-    gains = np.log(np.maximum(chance, 1e-300)) - np.log(sizes[codes])
-    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
 
 
 def mean_and_covariance(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
