@@ -51,7 +51,7 @@ def fit(most_held: int) -> dict:
     from suffice.learner import rows as learner_rows
     from suffice.learner.fit import fit as learn
 
-    learner_rows._MOST_HELD = most_held  # noqa: SLF001  # both ways are measured on the same rows
+    learner_rows._HELD_BYTES = most_held  # noqa: SLF001  # both ways are measured on the same rows
     passes = []
     start, used = time.perf_counter(), time.process_time()
     model = learn(sf.load(RELEASE), FOLDER, progress=passes.append)

@@ -30,7 +30,7 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     suffice("release", "mean-operator", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
     in_memory = json.loads(suffice(*fit, "--json"))
-    monkeypatch.setattr(rows, "_MOST_HELD", 0)
+    monkeypatch.setattr(rows, "_HELD_BYTES", 0)
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
     assert streamed["lam"] == in_memory["lam"]
     assert streamed["risk"] == pytest.approx(in_memory["risk"], abs=1e-8)

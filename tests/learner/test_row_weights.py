@@ -211,7 +211,7 @@ def test_rows_that_stay_in_files_take_no_weights(rows, tmp_path, monkeypatch):
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame.to_parquet(tmp_path / "rows.parquet")
     release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(frame, y, ledger=None)
-    monkeypatch.setattr("suffice.learner.rows._MOST_HELD", 1)
+    monkeypatch.setattr("suffice.learner.rows._HELD_BYTES", 1)
     with pytest.raises(ParameterError, match="stay in their file"):
         sf.FactoredClassifier().fit_release(
             release, tmp_path / "rows.parquet", sample_weight=weights

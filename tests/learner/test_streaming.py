@@ -54,7 +54,7 @@ def streams(monkeypatch):
     monkeypatch.setattr(rows_module, "_SAMPLE_CELLS", 1500)
     monkeypatch.setattr(files, "_PART_ROWS", 130)
     monkeypatch.setattr(tables_table, "BATCH_ROWS", 64)
-    return lambda: monkeypatch.setattr(learner_rows, "_MOST_HELD", 0)
+    return lambda: monkeypatch.setattr(learner_rows, "_HELD_BYTES", 0)
 
 
 def releases_of(classes: int, kind: str, epsilon: float) -> list[Release]:
@@ -132,7 +132,7 @@ def test_rows_stay_in_files_beyond_the_limit_and_tables_in_memory_are_held(
 ):
     (release,) = releases_of(2, "one", 1.0)
     exactly = ROWS * len(release.pipeline.outputs) * 8
-    monkeypatch.setattr(learner_rows, "_MOST_HELD", exactly - size)
+    monkeypatch.setattr(learner_rows, "_HELD_BYTES", exactly - size)
     files_, frame = folder / "2.parquet", table_of(2)
     for data, stays in ((files_, size == 1), (frame, False), (frame.to_pandas(), False)):
         (rows,) = learner_rows.public_rows(data, [release], Computing())

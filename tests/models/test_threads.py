@@ -29,10 +29,10 @@ def test_a_classifier_is_fitted_with_one(monkeypatch):
 
     def spy(self, *arguments, **options):
         thread_counts.update(threads())
-        return risk(self, *arguments, **options)
+        return solve(self, *arguments, **options)
 
-    risk = FactoredProblem.risk
-    monkeypatch.setattr(FactoredProblem, "risk", spy)
+    solve = FactoredProblem.solve
+    monkeypatch.setattr(FactoredProblem, "solve", spy)
     X = np.random.default_rng(0).normal(size=(60, 2))
     with threadpool_limits(limits=2, user_api="blas"):
         FactoredClassifier().fit(X, (X[:, 0] > 0).astype(int))

@@ -2,9 +2,8 @@
 
 Throughout b = mu~ - mu is the noise; F(theta) = L(theta) + (lam/2) ||theta||^2 is the regularised
 risk with the true operator, F~ that with the noisy one; theta and theta~ are their minimisers; a is
-the loss's constant, 2 for softmax, whose operator has weight one. Everything also holds if mu~ was
-projected onto the operators that labels can have, since a projection moves mu~ no farther from mu
-(`suffice.models.zonotope`; shrinking it is not covered). Norms are 2-norms over all entries.
+the loss's constant, 2 for softmax, whose operator has weight one. A denoised operator is not
+covered. Norms are 2-norms over all entries.
 
 The bounds of Patrini et al. 2016 are Theorem 6, whose penalty is lam ||theta||^2, and Theorem 10,
 which is corrected; see docs/errata.md.
@@ -259,8 +258,8 @@ def _upper_tail(
     return float(np.clip(1 - weights @ sums, 0, 1))
 
 
-_TRIAL_STEP = 0.25  # of the noise: smaller ones drown in what a projection is off by
-_TRIALS = 8  # and half as many for rows of more than 500,000 cells, whose projection takes longer
+_TRIAL_STEP = 0.25  # of the noise: shares move little with less
+_TRIALS = 8
 
 
 def optimism_by_trial(
@@ -281,7 +280,7 @@ def optimism_by_trial(
         used = np.asarray(model.reshape(len(model), -1).any(axis=1))
         part = hessian[np.ix_(used, used)]
         factor = cho_factor(part + least_ridge(problem, lam, hessian) * np.eye(len(part)))
-    weight, basis = problem.operator_weight, denoiser.basis
+    weight, basis = problem.operator_weight, denoiser.model_basis
     products, sizes = [], []
     for noise, moved in _moves(problem, model, denoiser, rng):
         follows = np.zeros_like(moved)
@@ -297,7 +296,7 @@ def optimism_by_trial(
 def _spread(model: np.ndarray, sampling: np.ndarray, denoiser: Denoiser) -> float:
     """Return theta^T Q theta over the columns of a model."""
     theta = model.reshape(len(model), -1)
-    pipeline = theta if denoiser.basis is None else denoiser.basis @ theta
+    pipeline = denoiser.basis @ theta if denoiser.white else theta
     return denoiser.noise.quadratic(pipeline) + float(np.sum(theta * (sampling @ theta)))
 
 
@@ -311,9 +310,8 @@ def _moves(
     on_sample = denoiser.on_sample()
     operator, rows = denoiser.released, on_sample.rows
     still = on_sample(operator)
-    trials = _TRIALS if rows.shape[0] * rows.shape[1] <= 5e5 else _TRIALS // 2
     scores = problem.weighted.sample.scores(model)
-    for _ in range(trials):
+    for _ in range(_TRIALS):
         noise = _released_noise(denoiser, rng)
         # As many labels as there are vary less than those of a sample.
         few = np.sqrt(rows.labels / denoiser.rows.labels)
@@ -392,12 +390,9 @@ class Evidence:
     def _mended(self, i: int) -> tuple[float, float]:
         """Return by how much the risk of the i-th model is too small, and its deviation then."""
         problem, model = self.problems[i], self.models[i]
-        kept_shares = None
-        if self.denoisers:
-            denoiser = self.denoisers[i]
-            if not denoiser.linear and len(model) > 1:
-                return optimism_by_trial(problem, model, self.lam, denoiser)
-            kept_shares = denoiser.kept_shares[-len(model) :]
+        if self.denoisers and len(model) > 1:
+            return optimism_by_trial(problem, model, self.lam, self.denoisers[i])
+        kept_shares = self.denoisers[i].kept_shares[-1:] if self.denoisers else None
         count = problem.weighted.labels
         optimism = Optimism(problem, self.noise, count, kept_shares=kept_shares)
         return optimism.of(problem, model, self.lam), optimism.error(problem, model, self.lam)
@@ -412,8 +407,7 @@ class Evidence:
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`noise_bounds`)."""
         penalty = self.problems[0].penalty.name
-        shrunk = any(denoiser.basis is not None for denoiser in self.denoisers)
-        if len(self.problems) > 1 or penalty != "l2" or shrunk:
+        if len(self.problems) > 1 or penalty != "l2" or self.denoisers:
             raise ParameterError(
                 "Noise bounds exist only for penalty='l2', denoise=False and a loss that trains one"
                 " model. Use these settings."
@@ -442,10 +436,8 @@ class Evidence:
                 "Intervals exist only for penalties without a 1-norm and at most"
                 f" {WIDEST_DECOMPOSED:,} coefficients. Use penalty='l2' or fewer columns."
             )
-        white = (
-            self.denoisers[i] if self.denoisers and self.denoisers[i].basis is not None else None
-        )
-        if white is not None and not white.linear:
+        denoiser = self.denoisers[i] if self.denoisers else None
+        if denoiser is not None and denoiser.is_noisy:
             # Coverage was 0.16 to 0.83 (lab/bench/coverage.py): what noise leaves is what is kept.
             raise ParameterError(
                 "The noise hides too much of this release for intervals of coefficients. Use"
@@ -454,6 +446,8 @@ class Evidence:
         inverse = np.linalg.inv(problem.hessian(model, self.lam))
         width, columns = len(model), model.size // len(model)
         noise = self.noise
+        if denoiser is not None:
+            noise = denoiser.left_noise if width > 1 else denoiser.left_noise.last()
         if sampling:  # a label is in one of K columns: about 1/K of S/m in each
             labels = problem.weighted.labels * columns
             vary = Covariance("factor", 1 / labels, _root(problem.moment))
@@ -461,27 +455,15 @@ class Evidence:
         blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
         if problem.loss is None:  # what all columns of M share is public, and was set right
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
-        if white is not None:
-            blocks = _in_pipeline(blocks, white)
+        if denoiser is not None and denoiser.white:  # coefficients are B theta
+            turn = denoiser.basis if width > 1 else denoiser.basis[-1:, -1:]
+            coefficients = blocks.reshape(width, columns, width, columns)
+            blocks = np.einsum("wkvc,dv->wkdc", coefficients, turn).reshape(width, columns, -1)
         if basis is not None:
             coefficients = blocks.reshape(width, columns, -1, columns)
             blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
-
-
-def _in_pipeline(blocks: np.ndarray, denoiser: Denoiser) -> np.ndarray:
-    """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
-
-    The shrunk operator moves by the kept share of the noise, and coefficients are B theta. Of a
-    constant only the last coordinate counts.
-    """
-    width, columns, _ = blocks.shape
-    assert denoiser.basis is not None  # noqa: S101  # for the type checker: the caller has checked
-    constant = width < denoiser.basis.shape[1]
-    basis = denoiser.basis[-1:, -1:] if constant else denoiser.basis
-    parts = (denoiser.kept_shares[-width:] * blocks.T).T.reshape(width, columns, width, columns)
-    return np.einsum("wkvc,dv->wkdc", parts, basis).reshape(width, columns, -1)
 
 
 def _root(moment: np.ndarray) -> np.ndarray:
@@ -560,8 +542,8 @@ class FiguredModel(LinearModel):
     def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
         """Return the interval of each coefficient, in the units of ``coef_``, to first order.
 
-        It covers the coefficient that exact labels would give. It does not cover how the penalty
-        shrinks coefficients.
+        It covers the coefficient that exact labels would give. It does not cover how penalty and
+        denoising shrink coefficients.
 
         Parameters
         ----------

@@ -54,10 +54,6 @@ __all__ = [
 
 
 CONSTANT = "no feature helps for certain, so the model always predicts the larger class"
-_HIDDEN = (
-    "The noise hides which class is the larger. No feature helps for certain, so the model always"
-    " predicts the class that seems to be larger."
-)
 MAJORITY_HIDDEN = (
     "The noise hides which class is the largest. The model may do worse than always predicting"
     " that class."
@@ -68,8 +64,7 @@ def warnings_of(model: Any) -> list[str]:
     """Return why a fitted `FactoredClassifier` may be no better than a guess, a sentence each."""
     doubts = []
     if model.intercept_only_:
-        constant = f"{CONSTANT[0].upper()}{CONSTANT[1:]}."
-        doubts.append(constant if model.majority_known_ else _HIDDEN)
+        doubts.append(f"{CONSTANT[0].upper()}{CONSTANT[1:]}.")
     guess = risk_of_guess(model)
     if guess is not None and model.risk_interval_[1] >= guess:
         doubts.append(
@@ -131,13 +126,12 @@ class FactoredClassifier(FiguredModel):
         (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or none. "none" is refused where
         no best model exists. The intercept always has the penalty (lam/2) theta^2, unless "none".
     lam : float or "auto", default="auto"
-        Weight of the penalty. "auto" chooses it from the release alone (`learner.penalty`), and
-        predicts a constant where no model is better.
+        Weight of the penalty. "auto" chooses it from the release alone (`learner.penalty`). A
+        model that may well be worse than a known larger class then becomes a constant.
     denoise : bool, default=True
-        Whether noise is removed from the operator first, with what is known of it: the operator is
-        moved to the nearest one that labels can have. With lam="auto" and the l2 penalty, what is
-        left of the noise is then shrunk, with the penalty in coordinates in which the rows are
-        white; votes of parties are only shrunk (`suffice.learner.denoise`).
+        Whether noise is removed from the operator first, with what is known of it: of each
+        direction the part is kept that is likely to be signal. With lam="auto" and the l2 penalty,
+        the penalty is then in coordinates in which the rows are white (`suffice.learner.denoise`).
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
@@ -168,7 +162,7 @@ class FactoredClassifier(FiguredModel):
     lam_ : float
         The weight of the penalty that was used.
     intercept_only_ : bool
-        Whether the model predicts a constant because no other model is better.
+        Whether the model predicts a constant because another one may well be worse.
     majority_known_ : bool
         Whether the release tells which class is the largest, with its noise in mind.
     n_iter_ : int
@@ -384,13 +378,12 @@ class FactoredClassifier(FiguredModel):
         else:
             denoised = within_rows(problems, noise)
         if self.lam == "auto":
-            self.lam_, self.intercept_only_ = choose_penalty(denoised, max_iter=int(self.max_iter))
+            self.lam_ = choose_penalty(denoised, max_iter=int(self.max_iter))
         else:
-            self.lam_, self.intercept_only_ = float(self.lam), False
+            self.lam_ = float(self.lam)
+        self.intercept_only_ = False
         models = self._solve(denoised)
-        if not self.intercept_only_ and denoised.prefers_constant(
-            models, majority_known=self.majority_known_
-        ):
+        if self.majority_known_ and denoised.may_be_worse(models):
             self.intercept_only_ = True
             models = self._solve(denoised)
         basis = denoised.basis

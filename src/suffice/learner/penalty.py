@@ -27,13 +27,12 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError
-from suffice.learner.denoise import Denoised, Denoiser
+from suffice.learner.denoise import Denoised
 from suffice.models.losses import LinearOddLoss
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
 __all__ = [
-    "ChosenPenalty",
     "Optimism",
     "choose_lam",
     "choose_penalty",
@@ -45,16 +44,6 @@ __all__ = [
 
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _WORSE_PENALTIES = 3  # in a row, after which weaker ones are not tried
-
-
-@dataclass(frozen=True)
-class ChosenPenalty:
-    """The chosen penalty, and whether it is that of a constant; ``risks`` are of whole models."""
-
-    lam: float
-    intercept_only: bool
-    lams: np.ndarray
-    risks: np.ndarray
 
 
 class Optimism:
@@ -129,68 +118,30 @@ class Optimism:
         return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
 
 
-def choose_penalty(denoised: Denoised, *, max_iter: int) -> tuple[float, bool]:
-    """Return the weight of the penalty, and whether only a constant is worth fitting.
+def choose_penalty(denoised: Denoised, *, max_iter: int) -> float:
+    """Return the weight of the penalty.
 
     In white coordinates noise is shrunk already, and a ridge bounds what is left of it. Elsewhere
     the penalty of least estimated risk is taken (`choose_lam`).
     """
-    problems, noise = denoised.problems, denoised.noise
-    if problems[0].penalty.name == "none":
-        return 0.0, False
+    first = denoised.problems[0]
+    if first.penalty.name == "none":
+        return 0.0
     if denoised.basis is not None:
-        ridges = [denoiser.ridge(problems[0].operator_weight) for denoiser in denoised.denoisers]
-        hidden = all(d.linear and d.hides_all_features for d in denoised.denoisers)
-        return max(ridges), hidden
-    if noise.form == "factor":  # directions that were left out have more noise than meaning
-        bounded = [Denoiser.projecting(problem, noise).bounded() for problem in problems]
-        noise = bounded[0][1]
-        problems = [p.with_operator(o) for p, (o, _) in zip(problems, bounded, strict=True)]
-    choice = choose_lam(problems, noise, max_iter=max_iter)
-    return choice.lam, choice.intercept_only
+        return max(denoiser.ridge(first.operator_weight) for denoiser in denoised.denoisers)
+    noise = denoised.denoisers[0].left_noise if denoised.denoisers else denoised.noise
+    return choose_lam(denoised.cleaned, noise, max_iter=max_iter)
 
 
-def choose_lam(
-    problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int
-) -> ChosenPenalty:
+def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int) -> float:
     """Return the penalty of least charged risk, summed over the problems (one per class or one).
 
     Where rows are many, models are fitted on a sample of them; the operator is that of all rows.
-    A constant, with a penalty of its own, is taken where it does better, and where it beats knowing
-    nothing at twice the charge: which class is the larger must be sure, or a weak model is better.
     """
-    count = problems[0].weighted.labels
+    optimism = Optimism(problems[0], noise, problems[0].weighted.labels)
     samples = [problem.on_sample() for problem in problems]
-    risks = _charged_risks(samples, noise, count, max_iter)
-    best = int(np.argmin(risks))
-    if problems[0].intercept:
-        constant_problems = [intercept_alone(problem) for problem in samples]
-        constants, sure = (
-            _charged_risks(constant_problems, noise.last(), count, max_iter, charge)
-            for charge in (1.0, 2.0)
-        )
-        # Without curvature (the linear loss) the penalty sets the scale of every risk.
-        best_constant = int(np.argmin(constants)) if problems[0].curvature > 0 else best
-        risk_of_zero = sum(
-            problem.risk(np.zeros_like(problem.operator))[0] for problem in constant_problems
-        )
-        if constants[best_constant] <= risks[best] and sure.min() < risk_of_zero:
-            return ChosenPenalty(
-                float(_LAMS[best_constant]), intercept_only=True, lams=_LAMS, risks=risks
-            )
-    return ChosenPenalty(float(_LAMS[best]), intercept_only=False, lams=_LAMS, risks=risks)
-
-
-def _charged_risks(
-    problems: Sequence[FactoredProblem],
-    noise: Covariance,
-    count: float,
-    max_iter: int,
-    charge: float = 1.0,
-) -> np.ndarray:
-    """Return the charged risks of the problems together, one per penalty."""
-    optimism = Optimism(problems[0], noise, count, charge)
-    return np.sum([_risks_along_path(p, optimism, max_iter) for p in problems], axis=0)
+    risks = np.sum([_risks_along_path(p, optimism, max_iter) for p in samples], axis=0)
+    return float(_LAMS[int(np.argmin(risks))])
 
 
 def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: int) -> np.ndarray:

@@ -41,7 +41,9 @@ def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, shar
     operator = 0.2 * rng.normal(size=4 if classes == 2 else (4, classes))
     problem = FactoredProblem(rows, operator, loss)
     model = problem.solve(0.1, tol=1e-8, max_iter=500).parameters
-    restoration = Kept(problem.weighted, noise, operator, share=share)
+    restoration = Kept(
+        problem.weighted, noise, operator, np.eye(4), np.ones(4), intercept=False, share=share
+    )
     formula = Optimism(problem, noise, 150, kept_shares=np.full(4, share))
     found, deviation = optimism_by_trial(problem, model, 0.1, restoration)
     sampled = Optimism(problem, Covariance("identity", 0.0), 150).of(problem, model, 0.1)

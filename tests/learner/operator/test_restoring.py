@@ -15,7 +15,6 @@ from suffice.learner.denoise import Denoiser, noise_in_basis, white_basis
 from suffice.learner.operator import FactoredClassifier
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.models.zonotope import project
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.release import Covariance
 
@@ -39,9 +38,8 @@ def test_shares_are_means_under_the_posterior(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.05, 0.2, 5)
     signal = rng.normal(size=(5, columns)) * 0.3
     unit = 1 / (columns + 1)
-    shares, factor = denoise._mean_shares(
-        variances, np.mean(signal**2, axis=1), noise, columns, unit
-    )
+    energy = np.mean(signal**2, axis=1)
+    shares = denoise._mean_shares(variances, energy, noise, columns, unit)
     chances, means = [], []
     for q in denoise._EXPONENTS:
         for explained in denoise._EXPLAINED_SHARES:
@@ -50,48 +48,57 @@ def test_shares_are_means_under_the_posterior(rng, columns):
             chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))
             means.append(prior / (prior + noise))
     assert shares == pytest.approx(np.average(means, axis=0, weights=chances))
-    nothing = stats.norm.logpdf(signal, scale=np.sqrt(noise)[:, None]).sum()
-    assert factor == pytest.approx(np.log(np.mean(chances)) - nothing)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_what_is_left_is_nearer_to_the_truth_than_a_projection(rng, classes):
+@pytest.mark.parametrize("white", [True, False])
+def test_what_is_left_is_nearer_to_the_truth_than_what_was_released(rng, classes, white):
     errors = []
     for _ in range(20):
         problem, noise, exact = drowned(rng, 0.2, classes)
-        restoration = Denoiser.of(problem, noise)
-        white = restoration.basis.T
-        nearest = project(problem.weighted, problem.operator).operator
-        errors.append([
-            np.sum((left - white @ exact) ** 2)
-            for left in (restoration(problem.operator), white @ nearest, white @ problem.operator)
-        ])  # fmt: skip
-    restored, projected, released = np.mean(errors, axis=0)
-    assert restored < 0.9 * projected < 0.5 * released
+        denoiser = Denoiser.of(problem, noise, white=white)
+        turn = denoiser.basis.T if white else np.eye(7)
+        left = denoiser(problem.operator)
+        errors.append([np.sum((o - turn @ exact) ** 2) for o in (left, turn @ problem.operator)])
+    denoised, released = np.mean(errors, axis=0)
+    assert denoised < 0.5 * released
 
 
-def test_evidence_is_for_signal_where_there_is_some(rng):
-    with_signal = [Denoiser.of(*drowned(rng, 0.02)[:2]).hides_all_features for _ in range(10)]
-    assert not any(with_signal)
-    without = []
-    for _ in range(20):
-        problem, noise, _ = drowned(rng, 0.02)
-        alone = problem.with_operator(np.sqrt(0.02) * rng.normal(size=7))
-        without.append(Denoiser.of(alone, noise).hides_all_features)
-    assert np.mean(without) >= 0.7
+def test_both_coordinates_keep_the_same_of_an_operator(rng):
+    """An operator of the rows' span goes to white coordinates and back unchanged."""
+    problem, noise, _ = drowned(rng, 0.2)
+    white, own = (Denoiser.of(problem, noise, white=w) for w in (True, False))
+    assert white.basis.T @ own(problem.operator) == pytest.approx(white(problem.operator))
+    moved = white.basis.T @ own.left_noise.dense(7) @ white.basis
+    assert moved == pytest.approx(white.left_noise.dense(7))
+    exact = Denoiser.of(problem, Covariance("identity", 0.0), white=False, sampling=False)
+    assert exact(problem.operator) == pytest.approx(problem.operator)
+    assert exact.kept_shares == pytest.approx(1.0)
 
 
-def test_an_intercept_of_little_noise_stays_where_it_is(rng):
-    problem, _, exact = drowned(rng, 4.0)
-    variances = np.full(7, 4.0)
-    variances[-1] = 1e-4
-    operator = problem.operator.copy()
-    operator[-1] = exact[-1]
-    problem = problem.with_operator(operator)
-    restoration = Denoiser.of(problem, Covariance("diagonal", 1.0, variances))
-    assert restoration(operator)[-1] == pytest.approx(2 * exact[-1], rel=0.01)  # the weight is 1/2
-    even = Denoiser.of(problem, Covariance("identity", 4.0))
-    assert even(operator)[-1] != pytest.approx(2 * exact[-1], rel=0.01)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_share_of_what_differs_from_the_centre_is_kept(rng, classes):
+    problem, noise, _ = drowned(rng, 0.2, classes)
+    denoiser = Denoiser.of(problem, noise)
+    before, after = denoiser.basis.T @ denoiser.released, denoiser(denoiser.released)
+    signal = denoise.around_centre(before)
+    expected = before - ((1 - denoiser.kept_shares) * signal.T).T.reshape(before.shape)
+    assert after == pytest.approx(expected)
+    if classes > 2:  # what all classes share stays
+        assert after.sum(axis=1) == pytest.approx(before.sum(axis=1))
+
+
+@pytest.mark.parametrize(("classes", "columns"), [(2, 1), (3, 2)])
+def test_the_ridge_bounds_what_noise_adds_to_a_score(rng, classes, columns):
+    """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
+    denoiser = Denoiser.of(*drowned(rng, 0.2, classes)[:2])
+    lam = denoiser.ridge(0.5)
+    white = denoiser.rows.in_basis(denoiser.basis).matrix
+    left = denoiser.kept_shares**2 * denoiser.white_noise
+    assert columns * 0.25 * np.mean(white**2 @ left) / lam**2 == pytest.approx(
+        denoise._MARGIN_VARIANCE
+    )
+    assert denoiser.ridge(1.0) == pytest.approx(2 * lam)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -113,15 +120,6 @@ def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
         white = restoration.basis.T @ exact
         errors.append(np.sum((restoration(noisy) - white) ** 2) / np.sum(white**2))
     assert np.mean(errors) < 0.3
-
-
-def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
-    problem, _, exact = drowned(rng, 0.0)
-    root = np.diag([0.01, 0.02, 0.01, 0.01, 0.005, 0.002, 0.01])
-    restoration = Denoiser.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
-    white = restoration.basis.T @ exact
-    assert restoration._projected(exact, white) == pytest.approx(white, abs=0.03)
-    assert not restoration.leaves_most_out
 
 
 def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restored_one(rng):
@@ -198,15 +196,15 @@ def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
     assert np.mean(losses) < 0.02
 
 
-def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
+def test_a_penalty_of_ones_own_or_another_one_is_in_the_pipelines_coordinates(rng):
     rows = rng.normal(size=(200, 3))
     release = MeanOperator(0.5, 1e-6, "gaussian").release(rows, (rows[:, 0] > 0) * 1, ledger=None)
     models = [
         FactoredClassifier(**options).fit_release(release, rows)
         for options in ({}, {"lam": 0.1}, {"penalty": "l1"}, {"denoise": False})
     ]
-    bases = [[r.basis is not None for r in model._evidence.denoisers] for model in models]
-    assert bases == [[True], [False], [False], []]
+    white = [[d.white for d in model._evidence.denoisers] for model in models]
+    assert white == [[True], [False], [False], []]
 
 
 def test_directions_of_another_sample_of_rows_are_found(rng):

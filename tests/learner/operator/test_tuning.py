@@ -86,8 +86,8 @@ def test_a_1norm_too_weak_for_a_noisy_operator_is_an_error_and_its_penalty_is_no
     outside = FactoredProblem(ROWS, 20 * MU, LOSSES["logistic"], penalty=PENALTIES["l1"])
     with pytest.raises(OptimisationError):
         outside.solve(0.01, tol=1e-6, max_iter=1000)
-    choice = choose_lam([outside], Covariance("identity", 1.0), max_iter=1000)
-    assert outside.solve(choice.lam, tol=1e-6, max_iter=1000).gradient <= 1e-6
+    lam = choose_lam([outside], Covariance("identity", 1.0), max_iter=1000)
+    assert outside.solve(lam, tol=1e-6, max_iter=1000).gradient <= 1e-6
 
 
 def test_with_a_1norm_only_coordinates_in_use_count():
@@ -180,7 +180,7 @@ def test_the_chosen_penalty_is_nearly_the_best_on_average(variance, share):
     risks, accuracies = [], []
     for _ in range(25):
         noisy = problem.with_operator(MU + noise_of(noise, local)[:, 0])
-        lams = [choose_lam([noisy], noise, max_iter=500).lam, 1e-3, 1e-2, 0.1, 1.0, 10.0]
+        lams = [choose_lam([noisy], noise, max_iter=500), 1e-3, 1e-2, 0.1, 1.0, 10.0]
         models = [noisy.solve(lam, tol=1e-6, max_iter=1000).parameters for lam in lams]
         risks.append([problem.risk(theta)[0] for theta in models])
         accuracies.append([np.mean(1 + np.sign(ROWS @ theta) * SIGNAL) / 2 for theta in models])
@@ -222,32 +222,18 @@ def test_more_noise_means_a_stronger_penalty():
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"), [("response", 1.0), ("knorm", 2.0), ("knorm", 1e5)]
 )
-def test_where_labels_are_pure_chance_the_constant_wins(mechanism, epsilon):
+def test_where_labels_are_pure_chance_the_larger_class_is_predicted(mechanism, epsilon):
     """With much noise, and (at 1e5) with none but the sampling of 400 labels."""
     local = np.random.default_rng(1)
     operator = MeanOperator(epsilon=epsilon, mechanism=mechanism)
-    constants, accuracies = [], []
+    accuracies = []
     for _ in range(12):
         rows = local.normal(size=(400, 20))
         luck = (local.random(400) < 0.8).astype(int)
         model = FactoredClassifier().fit_release(operator.release(rows, luck, ledger=None), rows)
-        constants.append(model.intercept_only_)
-        if model.intercept_only_:
-            assert np.count_nonzero(model.theta_) == 1
         predictions = model.predict(local.normal(size=(1000, 20)))
         accuracies.append(np.mean(np.where(predictions == 1, 0.8, 0.2)))
-    assert np.mean(constants) >= 0.8
     assert np.mean(accuracies) > 0.8 - 0.02
-
-
-def test_a_constant_needs_to_know_the_larger_class():
-    """Where the intercept's own noise hides that, even a weak model is better than a guess."""
-    rows = np.column_stack([ROWS, np.ones(200)])
-    noise = Covariance("identity", 0.04)
-    for share, constant_wins in ((0.1, False), (0.9, True)):
-        operator = np.r_[np.full(6, 1e-3), share]
-        problem = FactoredProblem(rows, operator, LOSSES["logistic"], intercept=True)
-        assert choose_lam([problem], noise, max_iter=500).intercept_only == constant_wins
 
 
 def test_where_labels_are_not_chance_the_constant_loses():
@@ -256,10 +242,7 @@ def test_where_labels_are_not_chance_the_constant_loses():
     assert not model.intercept_only_
 
 
-def test_the_choice_is_repeatable_and_has_a_curve():
+def test_the_choice_is_repeatable():
     problem = FactoredProblem(ROWS, MU, LOSSES["logistic"])
-    choice, repeated = (choose_lam([problem], NOISES["even"], max_iter=1000) for _ in range(2))
-    assert choice.lam == repeated.lam
-    assert np.array_equal(choice.risks, repeated.risks)
-    assert len(choice.lams) == len(choice.risks)
-    assert choice.risks[list(choice.lams).index(choice.lam)] == choice.risks.min()
+    first, second = (choose_lam([problem], NOISES["even"], max_iter=1000) for _ in range(2))
+    assert first == second
