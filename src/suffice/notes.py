@@ -1,4 +1,4 @@
-"""Sentences for whoever runs a program: how a table was read, what was left out, what looks odd.
+"""Notes to whoever runs a program: how a table was read, what was left out, what looks odd.
 
 They go to the logger ``suffice``. The command line prints them. A program prints nothing unless it
 listens. A note is about what is public, or about what the caller may see: others can read the

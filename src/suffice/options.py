@@ -1,4 +1,4 @@
-"""What people may set, declared once: a field of a mechanism says how it is set from outside.
+"""Options, declared once: a field of a mechanism says how it is set from outside.
 
 The command line, the documentation and whatever else offers a mechanism read these declarations, so
 that they cannot disagree with the library. Here are also the parsers: what people write after an

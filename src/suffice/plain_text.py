@@ -1,4 +1,4 @@
-"""Text from files is data: it can steer no terminal, no page and no spreadsheet.
+"""Make text from files harmless: it can steer no terminal, no page and no spreadsheet.
 
 All text that suffice prints, logs or writes into HTML or CSV passes through this module. Invisible
 characters (controls, escapes, bidirectional marks, separators, halves of characters, letters that

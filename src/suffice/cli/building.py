@@ -1,4 +1,10 @@
-"""Checks before a command does any work: where it writes, and which options have no effect."""
+"""Commands made from declarations: the fields of dataclasses become options.
+
+A command is described by parts, dataclasses whose fields carry an `Option` each. Its function
+receives the inputs that were typed, part by part.
+
+Before a command does any work, it is checked where it writes and which options have no effect.
+"""
 
 import dataclasses
 import inspect

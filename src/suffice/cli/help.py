@@ -1,7 +1,8 @@
-"""An example of every command: shown at the end of its help, printed in the reference, and run.
+"""How help is shown: commands by role, options by subject, an example last.
 
-The tests run all of them, in this order, in a folder that holds the tables of ``suffice demo
---files``. An example may therefore use a file that an earlier one wrote.
+Each example is shown at the end of its command's help, printed in the reference, and run. The tests
+run all of them, in this order, in a folder that holds the tables of ``suffice demo --files``. An
+example may therefore use a file that an earlier one wrote.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

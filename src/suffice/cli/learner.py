@@ -1,4 +1,4 @@
-"""Commands that learn from releases: fit and frequencies."""
+"""Commands of the learner: fit, predict, score, ratio and frequencies."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How budgets and charges of a ledger are printed."""
+"""Commands of a ledger: init, show, history, what-if, log, checkpoint, verify, recover."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

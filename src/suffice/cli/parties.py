@@ -1,4 +1,4 @@
-"""Commands of many parties: contribute (a party), aggregate (the aggregator)."""
+"""Commands of many parties: contribute, aggregate and simulate."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How proposals and answers of the two-agent protocol are printed."""
+"""Commands of the two-agent protocol: propose (the learner), grant (the owner)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

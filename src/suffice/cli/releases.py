@@ -1,4 +1,7 @@
-"""How the command line reads tables: files as they are written, or rows of a database."""
+"""Commands of the owner: advise, plan, release and keygen.
+
+There is one ``plan NAME`` and one ``release NAME`` for every mechanism that is registered.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, is_dataclass, replace

@@ -1,4 +1,4 @@
-"""Sums over mapped rows of functions of their scores, as accumulators; each names its rows too.
+"""Rows that are not in memory: each sum that a risk needs of them is one pass over their table.
 
 Every pass hashes the rows that it read, owner by owner, so that a table which changes between two
 passes is noticed. Sums are of floats: their last bits depend on how rows were shared out.

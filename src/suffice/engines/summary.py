@@ -1,4 +1,4 @@
-"""What one pass over public rows yields: moments, categories, a sample, and the rows' name.
+"""Fit a pipeline in one pass over public rows: moments, categories, a sample, the rows' hash.
 
 All of it is a function of the set of rows: no order, split, batch or file format changes a bit.
 """

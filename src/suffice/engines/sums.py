@@ -1,4 +1,7 @@
-"""Exact sums of rows under integer weights: the mean operator before noise and division."""
+"""Exact sums of rows before noise: mean operators, moments, and sums over subsets (rados).
+
+Subsets are passed in with rows by whoever draws them; nothing is drawn here.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,13 @@
-"""What randomised cells imply: a channel, or noise over a declared range, has a least epsilon."""
+"""Refuse guarantees that a file's own numbers contradict: what it implies is computed anew.
+
+A channel implies an epsilon; noise of a stated variance, on a statistic that one unit can move by a
+known amount, implies a privacy loss. Where both are in the file, the loss that is claimed must be
+no smaller than the one that is implied. The event that a guarantee names must be one that the
+file's mechanism has: no other could be checked. Each check is a necessary condition, and loses
+nothing to rounding: a release that an owner made passes. What a file does not say (the rows, and so
+how far one of them moves a sum; how many parties there are) cannot be checked; that an owner
+computed honestly is theirs to sign.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,11 @@
-"""Numbers that a file's own bounds and noise cannot give are refused before anybody computes.
+"""Read a ``*.suffice`` file: nothing in it is trusted before it was checked.
 
-A mean of rows is no longer than the longest row, a sum of m rows no longer than m of them, a share
-of votes no more than one, a count no larger than its set. On top of that comes the noise that the
-file states: no further than a sampler reaches, and no more of it than 64-bit integers hold.
+Every field of the manifest is critical: one that this version does not know is an error.
+
+Numbers that a file's own bounds and noise cannot give are refused before anybody computes. A mean
+of rows is no longer than the longest row, a sum of m rows no longer than m of them, a share of
+votes no more than one, a count no larger than its set. On top of that comes the noise that the file
+states: no further than a sampler reaches, and no more of it than 64-bit integers hold.
 """
 
 import hashlib

@@ -1,4 +1,22 @@
-"""Files that are written whole or not at all."""
+r"""The ``*.suffice`` file, byte by byte; files are written whole or not at all.
+
+====================  ======================================================================
+8 bytes               ``suffice\x01``: the container and its version
+8 + 8 + 8 bytes       lengths of manifest, payload and signature block, little endian
+manifest              canonical JSON (RFC 8785), with the payload's SHA-256
+payload               safetensors: the kind's arrays, the pipeline's vectors, the noise's array
+signature block       empty, or public key (32) and Ed25519 signature of the manifest (64)
+32 bytes              SHA-256 of everything before
+====================  ======================================================================
+
+The checksum covers every byte, so an altered file is noticed even when it is not signed. Nothing is
+compressed, so a file never needs more memory than a small multiple of its own size. Every field of
+the manifest is critical: one that this version does not know is an error.
+
+Every shape in the payload is checked before an array is made. A header of a few bytes can name axes
+of any length where one of them is zero. No kind has such an array but for columns or coordinates
+that a release need not have; all others are refused.
+"""
 
 import errno
 import hashlib

@@ -1,4 +1,8 @@
-"""What `suffice inspect` says of a release, beside its guarantees: lines of names and values."""
+"""The registry of kinds: what each holds, how it is checked, merged and described, as data.
+
+A new kind is one entry here. Loading, checking, merging, inspecting and the tests that run over
+every kind read this table and hold no list of their own.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

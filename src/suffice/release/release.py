@@ -1,4 +1,8 @@
-"""The covariance of released noise, as structure and never as a dense matrix."""
+"""A release: what an owner publishes, as a frozen value and as one file with its guarantees.
+
+With it go the covariance of its noise (a structure, never a dense matrix), which rows have a label,
+and how a notebook shows it.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence

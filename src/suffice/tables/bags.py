@@ -1,8 +1,8 @@
-"""Which sets (bags) each row is in, and the name of rows together with their sets.
+"""Bags: which sets each row is in, and the hash of rows together with their sets.
 
 Bags come as the name of a column, as several columns (a tuple of names), as an array with one bag
-per row, or as index sets (a mapping from name to row numbers, or a list of them). With the last
-and with several columns a row can be in more than one set.
+per row, or as index sets (a mapping from name to row numbers, or a list of them). With the last and
+with several columns a row can be in more than one set.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,22 @@
-"""Types of columns of texts: numbers, truth values, dates, or texts that stay texts.
+"""CSV files: the dialect, the types of columns, and batches of rows.
 
-Each column's type depends on its own cells. The decimal mark is one for the whole table: a comma if
-there are columns that are numbers with it and none that is one with a point.
+Types of columns of texts are numbers, truth values, dates, or texts that stay texts. Each column's
+type depends on its own cells. The decimal mark is one for the whole table: a comma if there are
+columns that are numbers with it and none that is one with a point.
+
+The byte-order mark and the first line tell the delimiter and, where they can, the encoding. Cells
+of public columns tell the rest, or the owner declares it. No private cell decides anything, and no
+private cell can fail: a character that cannot be decoded becomes the replacement character.
+
+Arrow guesses types from the first block of bytes, and where that block ends depends on every cell
+before it, private ones too. Here a column's type depends on its own first cells alone, and their
+number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared. They
+are read as bytes, of which each cell becomes a text or a number by itself, or is missing. Nothing
+is read of any column but the header before it is asked for. The decimal mark, and the encoding
+where the first line does not tell it, come from the same public cells.
+
+Nor does it depend on private cells whether a table can be read: Arrow refuses a row that reaches
+over two ends of blocks, and longer labels move those; such a table is read in larger blocks.
 """
 
 import codecs

@@ -1,4 +1,7 @@
-"""What all databases share: a connection that reads, columns by the SQL of their cells."""
+"""Tables in databases: the rows of a query, read in one snapshot and never held together.
+
+SQLite and PostgreSQL are read through their ADBC drivers, DuckDB through its own library.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Where the files of a table are: on this machine's disk, or at an address with a scheme.
+"""Tables in files: Parquet, CSV, Feather, Excel and SPSS, on disk or in object storage.
+
+A Parquet table is read in parts, each of them on its own, by any process that reaches the files.
 
 ``s3://bucket/folder?endpoint_override=...`` and the like go to the file systems of pyarrow, which
 also reach those of fsspec (``fsspec+NAME://...``).

@@ -1,4 +1,12 @@
-"""Evenly spaced positions over rows that occur several times."""
+"""Public feature maps: a closed registry, fitted on public rows, carried as data.
+
+A map first centres and scales its input by the public rows, so that no column drowns the others.
+With labels private and rows public, a map in front of a linear model gives a private non-linear
+one. One's own embedding needs no map: pass rows that are already mapped.
+
+Fitted arrays are stored and travel: fitting them again gives the same bits on one machine, and
+applying them gives the same bits on every machine.
+"""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,9 +1,9 @@
-"""The name of a set of rows: a hash over the values of named columns, never over file bytes.
+"""The hash that names a set of rows: over values of named columns, never over file bytes.
 
 The same values give the same hash whether they came as float32 or float64, from CSV or Parquet, in
 this order or another. Integers beyond 2^53 count as the float that they are summed as. It notices
-accidents: other rows, other columns, a changed cell, a row too
-many. It is no defence against somebody who crafts rows on purpose (see docs/known-holes.md).
+accidents: other rows, other columns, a changed cell, a row too many. It is no defence against
+somebody who crafts rows on purpose (see docs/known-holes.md).
 """
 
 import hashlib

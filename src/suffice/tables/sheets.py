@@ -1,7 +1,15 @@
-"""Cells of sheets, of any type side by side, as texts and in the type of a column.
+"""Sheets of Excel and SPSS as tables, in which no private cell decides about another.
 
 `text_column` is for what is private: each cell becomes what it becomes by itself, and none is an
 error. `public_column` looks at all cells of a column to find its type.
+
+Excel (.xlsx): the first worksheet is read, whose first row names the columns. Cells are values: of
+a formula, what it was last computed to be. A cell that shows an error, such as #N/A, is missing.
+
+SPSS (.sav): what a column becomes is decided by the file's metadata, never by a cell. Dates and
+encodings are read here, cell by cell: the library that reads the file would stop at one date, or at
+one text, that it cannot convert. Whatever bytes the cells are, they are read; damaged metadata can
+crash that library, so ask strangers for Parquet or CSV instead.
 """
 
 import codecs

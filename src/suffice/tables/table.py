@@ -1,7 +1,8 @@
-"""Batches of a fixed number of rows, whatever blocks a reader has cut a table into.
+"""The `Table` protocol: named columns in parts that can be read again in batches.
 
-Where a reader cuts can depend on private cells: a longer label moves the next block of bytes of a
-CSV file. Nothing that comes after may notice.
+Batches have a fixed number of rows, whatever blocks a reader has cut a table into. Where a reader
+cuts can depend on private cells: a longer label moves the next block of bytes of a CSV file.
+Nothing that comes after may notice.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

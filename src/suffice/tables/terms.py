@@ -1,4 +1,10 @@
-"""Terms that options, pipelines and files share: missing numbers, units of time, origins."""
+"""Missing values, units of time, and the provenance of a pipeline's numbers.
+
+A pipeline stands in the clear in every release that uses it. If its numbers were read off private
+rows, each of these releases tells about those rows, whatever its noise. So the origin goes along
+when a pipeline is saved, used again, merged or put into a model, and decides what a release may
+guarantee. It is a statement of whoever wrote the file, as everything in a file is.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

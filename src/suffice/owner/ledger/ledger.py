@@ -1,4 +1,19 @@
-"""Which store an owner means: a file, or a PostgreSQL database."""
+"""The privacy ledger: what was charged is written down before noise is drawn, in one order.
+
+The order is what makes it safe (see docs/promise.md):
+
+1. in one transaction, look the request up, recompose everything that was ever spent together with
+   the new events, refuse if a budget does not allow it, and write the charge down durably;
+2. only then may noise be drawn;
+3. store the release's bytes; only then hand them out.
+
+The same name always gets the same bytes, whatever the data are now. Whoever charges holds a lock
+from before the charge until its bytes are stored. A charge without bytes whose lock nobody holds is
+burnt: the first who finds that out writes it down, it stays spent, and a process that comes back
+late cannot finish it. A charge counts for every unit that its unit contains (record: also attribute
+and label; party: all), and is refused where a wider unit has a budget, because it says nothing
+there.
+"""
 
 import json
 import time

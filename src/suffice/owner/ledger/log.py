@@ -7,6 +7,19 @@ exposes a log that was rewritten, or a ledger that was put back from a copy.
 Entries hold what is public: names, budgets, events, digests of releases. They hold no fingerprint,
 no version of the data and no refusal that depends on the data, keyed or not: the head is shown to
 others, and nothing in it may depend on a label.
+
+A checkpoint is a few signed lines that an officer keeps::
+
+    suffice ledger checkpoint 1
+    ledger 5f0c6e0e8f7d4c1b9a2d3e4f50617283
+    entries 42
+    head 9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
+    time 2026-11-17T14:30:00Z
+    key f3a1... (the public key, 64 digits)
+    signature 8b02... (Ed25519 over the lines above, 128 digits)
+
+It names no data set and no request, and holds nothing that depends on a record: the head is a hash
+of public entries.
 """
 
 import hashlib

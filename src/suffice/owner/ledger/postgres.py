@@ -1,4 +1,12 @@
-"""The connections of a process to a PostgreSQL server: few, reused, and waited for a while."""
+"""Ledgers in PostgreSQL, which several servers can share: one schema of a database is one ledger.
+
+A transaction that writes begins with an advisory lock of its ledger, so that writers follow each
+other; it means here what BEGIN IMMEDIATE means to SQLite. Whoever charges holds an advisory lock of
+its session, from before the charge until its bytes are stored: the server lets go of it when the
+session ends, however that ends, on whatever host. psycopg is imported here and nowhere else.
+
+A process has few connections to the server. They are reused, and waited for a while.
+"""
 
 import hashlib
 import os

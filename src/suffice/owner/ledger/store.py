@@ -1,7 +1,9 @@
-"""The tables of a ledger. Amounts are text that Python reads back exactly; never REAL.
+"""The tables of a ledger, and what a place to keep them (SQLite, PostgreSQL) must offer.
 
-A change of this file is a change of VERSION. A charge names the entries of the audit log that
-record it, and so does a token.
+Amounts are text that Python reads back exactly; never REAL. A change of this file is a change of
+VERSION. A charge names the entries of the audit log that record it, and so does a token.
+
+The rules are elsewhere (ledger.py, rules.py) and the same for every store.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Whether a ledger is what its audit log says, and whether the log continues a checkpoint."""
+"""Verify that a ledger is what its audit log says, and recover one restored from a copy."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
