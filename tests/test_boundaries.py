@@ -327,7 +327,7 @@ RULES = {
     ],
     service_outside_its_folder: [
         ("cli/x.py", "def f():\n    import uvicorn"),
-        ("owner/x.py", "from suffice.service.records import Desk"),
+        ("owner/x.py", "from suffice.service.records import ServiceRecords"),
         ("learner/x.py", "import httpx"),
     ],
     private_names_of_scikit_learn: [

@@ -35,7 +35,7 @@ from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Answer, Granted, Proposal
 from suffice.release.signing import generate_keys
 from suffice.service.limits import Connection
-from suffice.service.records import Desk
+from suffice.service.records import ServiceRecords
 
 ROWS, COLUMNS, TIMES, WAIT = 2000, 10, 9, 0.01
 EPSILON = 0.15  # six of these fit into the budget of the crowd
@@ -84,7 +84,7 @@ class Owner:
         (folder / "policy.json").write_text(json.dumps(policy))
         self.policy = Policy.load(folder / "policy.json")
         token, self.token = mint("learner", holder="bench")
-        Desk(self.ledger).add_token(token)
+        ServiceRecords(self.ledger).add_token(token)
         self._good = propose(folder / "rows.csv", epsilon=EPSILON)
         self._number = 0
 

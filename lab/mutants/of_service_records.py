@@ -2,8 +2,8 @@
 
 from mutant import Mutant
 
-_ONCE = "transport/http/test_desk.py::test_only_who_saw_the_present_state_changes_it"
-_TURN = "transport/http/test_desk.py::test_a_turn_is_taken_alone_and_for_one_data_set"
+_ONCE = "transport/http/test_records.py::test_only_who_saw_the_present_state_changes_it"
+_LEASE = "transport/http/test_records.py::test_a_lease_is_held_alone_and_for_one_data_set"
 _ALTERED = "owner/ledger/test_tokens.py::test_an_altered_token_is_noticed"
 
 MUTANTS = (
@@ -28,7 +28,7 @@ MUTANTS = (
         "service/records.py",
         "        if before and self._store.held(before):\n            return None\n",
         "",
-        (_TURN,),
+        (_LEASE,),
         "Two servers answer the proposals of a data set in an order that times of draws decide.",
     ),
     Mutant(
@@ -36,7 +36,7 @@ MUTANTS = (
         "service/records.py",
         "state IN ('received', 'approved') ORDER BY number\"",
         "state IN ('received', 'approved') ORDER BY number DESC\"",
-        ("transport/http/test_desk.py::test_the_oldest_open_proposal_is_next",),
+        ("transport/http/test_records.py::test_the_oldest_open_proposal_is_next",),
         "Who asks later is served before those who wait.",
     ),
     Mutant(

@@ -23,7 +23,7 @@ from suffice.errors import ParameterError, ServiceError
 from suffice.strict_json import plain
 
 if TYPE_CHECKING:
-    from suffice.service.records import Desk
+    from suffice.service.records import ServiceRecords
 
 __all__ = ["register", "run_demo_service"]
 
@@ -160,11 +160,11 @@ def _make_clinic(folder: Path) -> Mapping[str, str]:
     _, public = generate_keys(folder / "clinic")
     shutil.copy(public, learner / "clinic.pub")
     write_whole(folder / FILE_NAME, _SETTINGS.encode())
-    desk = Service(Settings.load(folder)).desk
+    records = Service(Settings.load(folder)).records
     texts: dict[str, str] = {}
     for role, holder in _HOLDERS.items():
         token, texts[role] = mint(role, holder=holder, days=7)
-        desk.add_token(token)
+        records.add_token(token)
     write_whole(learner / "token", texts["learner"].encode(), mode=0o600)
     return texts
 
@@ -294,12 +294,12 @@ def _make_first_token(folder: Path) -> None:
     """Make the first owner's token, unless an owner has one already."""
     from suffice.owner.ledger.tokens import Role, mint, utc_now
 
-    desk = _desk(folder)
+    records = _records(folder)
     now = utc_now()
-    if any(t.role is Role.OWNER and t.is_good(now) for t in desk.tokens()):
+    if any(t.role is Role.OWNER and t.is_good(now) for t in records.tokens()):
         raise ParameterError("An owner has a token already. Make others with `suffice token new`.")
     token, text = mint(Role.OWNER, holder="first owner")
-    desk.add_token(token)
+    records.add_token(token)
     say(f"Start the service with `suffice serve {folder}`. Sign in on its pages with this token.")
     say("It is the first owner's. Keep it safe: it cannot be shown again.")
     say(text)
@@ -326,7 +326,7 @@ def new(
             f"The settings name no data set {unknown[0]!r}. They name {', '.join(served)}."
         )
     token, text = mint(role, scope=tuple(dataset or ()), holder=holder, days=days)
-    _desk(folder).add_token(token)
+    _records(folder).add_token(token)
     say(f"Token {token.id} is good until {token.expires:%Y-%m-%d}. It cannot be shown again:")
     say(text)
 
@@ -336,7 +336,7 @@ def list_tokens(
     folder: _Folder, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 ) -> None:
     """List all tokens. Their secrets are not stored, so nobody can list those."""
-    tokens = _desk(folder).tokens()
+    tokens = _records(folder).tokens()
     if json:
         show_json([plain(token.record()) for token in tokens])
         return
@@ -359,21 +359,21 @@ def revoke(
     """Revoke a token. It is useless from now on."""
     if (identity is None) == (holder is None):
         raise ParameterError("Name the id of one token, or --holder for all tokens of a holder.")
-    desk = _desk(folder)
-    tokens = [t.id for t in desk.tokens() if t.holder == holder] if holder else [str(identity)]
+    records = _records(folder)
+    tokens = [t.id for t in records.tokens() if t.holder == holder] if holder else [str(identity)]
     if not tokens:
         raise ParameterError("No token has this holder. `suffice token list` shows them.")
     for token in tokens:
-        desk.revoke_token(token)
+        records.revoke_token(token)
         say(f"Token {token} is revoked.")
 
 
-def _desk(folder: Path) -> "Desk":
+def _records(folder: Path) -> "ServiceRecords":
     from suffice.owner.ledger import Ledger
-    from suffice.service.records import Desk
+    from suffice.service.records import ServiceRecords
     from suffice.service.settings import Settings
 
-    return Desk(Ledger(Settings.load(folder).ledger))
+    return ServiceRecords(Ledger(Settings.load(folder).ledger))
 
 
 if __name__ == "__main__":

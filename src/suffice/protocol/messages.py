@@ -24,6 +24,7 @@ __all__ = [
     "Answer",
     "Countered",
     "Granted",
+    "Line",
     "Message",
     "Proposal",
     "Refused",
@@ -35,7 +36,7 @@ MOST_BYTES = 2**20
 _VERSION = 1
 _HEAD = {"message", "version", "digest"}
 _LONGEST_LINE = 1000  # letters: what a terminal or a page can show
-_Line = Annotated[str, ("maxLength", _LONGEST_LINE)]
+Line = Annotated[str, ("maxLength", _LONGEST_LINE)]
 
 
 class Message:
@@ -211,7 +212,7 @@ class Proposal(Message):
     map: str | None = None
     missing: str = "error"
     pipeline: strict_json.Digest | None = None
-    purpose: _Line = ""
+    purpose: Line = ""
 
     def __post_init__(self) -> None:
         for line in (self.kind, self.terms.mechanism, self.map or "", self.purpose):

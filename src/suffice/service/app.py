@@ -11,13 +11,13 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice._version import __version__
 from suffice.errors import ParameterError, ServiceError
 from suffice.plain_text import escaped
-from suffice.service.api import HealthDocument, api_router
+from suffice.service.api import HealthDocument, api_router, json_response, returns
 from suffice.service.limits import Connection, Guard
 from suffice.service.pages import install_pages
 from suffice.service.problems import install_problems
@@ -39,9 +39,9 @@ def make_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.workroom.open()
+        service.workers.open()
         yield
-        await run_in_threadpool(service.workroom.close)
+        await run_in_threadpool(service.workers.close)
 
     app = FastAPI(
         title="suffice",
@@ -55,10 +55,10 @@ def make_app(settings: Settings) -> FastAPI:
     install_problems(app)
     app.add_middleware(Guard, tls=settings.server.has_tls)
 
-    @app.get(f"{settings.server.prefix}/health", response_model=HealthDocument)
-    def health() -> dict[str, str]:
+    @app.get(f"{settings.server.prefix}/health", responses=returns(HealthDocument))
+    def health() -> Response:
         """Say that the service is up, and which version it is."""
-        return {"status": "ok", "version": __version__}
+        return json_response(HealthDocument("ok", __version__))
 
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service)

@@ -13,10 +13,10 @@ from fastapi import Request, Response
 from suffice.owner.ledger.tokens import Role, Token, parse, secret_hash, utc_now
 from suffice.service.limits import RequestRate, address_of, read_body
 from suffice.service.problems import Problem, not_found
-from suffice.service.records import Desk, Filed
+from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import ServedData, Settings
 
-__all__ = ["Caller", "Door", "Session", "Sessions", "SignInNeeded"]
+__all__ = ["Authenticator", "Caller", "Session", "Sessions", "SignInNeeded"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Caller:
 
     token: Token
 
-    def check_whole_house(self) -> None:
+    def check_covers_all(self) -> None:
         """Raise unless the token covers every data set: tokens are for all of them."""
         if self.token.scope:
             raise Problem(HTTPStatus.FORBIDDEN, "Your token does not cover every data set.")
@@ -42,23 +42,23 @@ class Caller:
         return self.token.role in (Role.OWNER, Role.OFFICER)
 
 
-class Door:
+class Authenticator:
     """Checks tokens, roles, scopes and rates, in one place for every route.
 
     Parameters
     ----------
     settings
         What is served, and how much may be asked for.
-    desk
+    records
         Where tokens are kept.
     """
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
-        self._settings, self._desk = settings, desk
+    def __init__(self, settings: Settings, records: ServiceRecords) -> None:
+        self._settings, self._records = settings, records
         self._rate = RequestRate(settings.limits.requests_per_minute)
-        self._strangers = RequestRate(settings.limits.requests_per_minute)
+        self._unauthenticated = RequestRate(settings.limits.requests_per_minute)
 
-    def opens_for(self, *roles: Role) -> Callable[[Request], Caller]:
+    def requires(self, *roles: Role) -> Callable[[Request], Caller]:
         """Return a dependency that lets the holders of tokens with one of these roles in."""
 
         def check(request: Request) -> Caller:
@@ -76,9 +76,9 @@ class Door:
             raise not_found()
         return served
 
-    def may_see(self, caller: Caller, proposal: Filed) -> bool:
+    def may_see(self, caller: Caller, proposal: StoredProposal) -> bool:
         """Say whether the caller may see a proposal: its own, or all."""
-        return caller.sees_all or self._desk.has_sent(
+        return caller.sees_all or self._records.has_sent(
             caller.token.id, proposal.dataset, proposal.digest
         )
 
@@ -86,14 +86,14 @@ class Door:
         values = request.headers.getlist("authorization")
         scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
         parts = parse(text.strip()) if scheme.lower() == "bearer" else None
-        token = None if parts is None else self._desk.token(parts[0])
+        token = None if parts is None else self._records.token(parts[0])
         if parts is None or token is None or not token.opens_with(parts[1]):
-            self._strangers.check(address_of(request))
+            self._unauthenticated.check(address_of(request))
             raise _unknown()
         self._rate.check(token.id)
         if not token.is_good(utc_now()):
             raise _unknown()
-        self._desk.note_use(token)
+        self._records.note_use(token)
         return Caller(token)
 
 
@@ -145,20 +145,20 @@ class Sessions:
     ----------
     settings
         Whether cookies must stay on TLS, and under which path.
-    desk
+    records
         Where sessions are kept, for all servers.
     """
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
-        self._desk, self._server = desk, settings.server
+    def __init__(self, settings: Settings, records: ServiceRecords) -> None:
+        self._records, self._server = records, settings.server
         self._rate = RequestRate(settings.limits.requests_per_minute)
-        self._strangers = RequestRate(settings.limits.requests_per_minute)
+        self._unauthenticated = RequestRate(settings.limits.requests_per_minute)
 
     def begin(self, request: Request, text: str, response: Response) -> bool:
         """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
-        self._strangers.check(address_of(request))
+        self._unauthenticated.check(address_of(request))
         parts = parse(text.strip())
-        token = None if parts is None else self._desk.token(parts[0])
+        token = None if parts is None else self._records.token(parts[0])
         if parts is None or token is None or not token.opens_with(parts[1]):
             return False
         if not token.is_good(utc_now()) or token.role not in _PAGES_FOR:
@@ -166,8 +166,8 @@ class Sessions:
         secret = secrets.token_urlsafe(_BYTES)
         expires = utc_now() + timedelta(hours=_HOURS)
         csrf = secrets.token_urlsafe(_BYTES)
-        self._desk.add_session(secret_hash(secret), token.id, csrf, expires)
-        self._desk.note_use(token)
+        self._records.add_session(secret_hash(secret), token.id, csrf, expires)
+        self._records.note_use(token)
         response.set_cookie(
             _COOKIE,
             secret,
@@ -187,21 +187,21 @@ class Sessions:
         SignInNeeded
             If it has none, or the session or its token has ended.
         """
-        row = self._desk.session(secret_hash(request.cookies.get(_COOKIE, "")))
+        row = self._records.session(secret_hash(request.cookies.get(_COOKIE, "")))
         if row is None:
-            self._strangers.check(address_of(request))
+            self._unauthenticated.check(address_of(request))
             raise SignInNeeded
         digest, identity, csrf, expires = row
-        token, now = self._desk.token(identity), utc_now()
+        token, now = self._records.token(identity), utc_now()
         if token is None or not token.is_good(now) or now >= expires:
-            self._strangers.check(address_of(request))
+            self._unauthenticated.check(address_of(request))
             raise SignInNeeded
         self._rate.check(token.id)
         return Session(digest, token, csrf, expires)
 
     def end(self, session: Session, response: Response) -> None:
         """End a session."""
-        self._desk.end_session(session.hash)
+        self._records.end_session(session.hash)
         response.delete_cookie(_COOKIE, path=self._server.prefix or "/")
 
     async def form(self, request: Request, session: Session) -> dict[str, str]:

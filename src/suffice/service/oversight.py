@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from suffice.errors import LedgerError
 from suffice.owner.ledger import Ledger
@@ -41,7 +41,7 @@ from suffice.release.codec import decode
 from suffice.release.file import read_bounded
 from suffice.release.signing import key_fingerprint
 from suffice.service.problems import Problem
-from suffice.service.records import Filed
+from suffice.service.records import StoredProposal
 from suffice.service.settings import ServedData
 from suffice.service.workers import Service
 
@@ -51,11 +51,12 @@ __all__ = [
     "CheckedLog",
     "Comparison",
     "DatasetView",
+    "EntryRecord",
     "ProposalView",
     "budget_record",
     "compare",
     "concerns",
-    "entry_json",
+    "entry_record",
     "entry_words",
     "kind_words",
     "read_log",
@@ -145,7 +146,7 @@ class Comparison:
         The same in sentences.
     """
 
-    verdict: str
+    verdict: Literal["agrees", "lost", "altered", "another-ledger"]
     words: list[str]
 
     @property
@@ -225,16 +226,21 @@ def _reduced(entry: LogEntry, scope: set[str]) -> LogEntry | None:
     return replace(entry, text=json.dumps(shown, sort_keys=True), digest="")
 
 
-def entry_json(entry: LogEntry) -> dict[str, Any]:
+@dataclass(frozen=True)
+class EntryRecord:
+    """An entry of the audit log; a token for some data sets is shown no digest."""
+
+    number: int
+    time: str
+    kind: str
+    digest: str | None
+    facts: Mapping[str, Any]
+
+
+def entry_record(entry: LogEntry) -> EntryRecord:
     """Return an entry for programs, as `suffice ledger log --json` prints it."""
     facts = json.loads(entry.text, parse_constant=lambda _: None)
-    return {
-        "number": entry.number,
-        "time": entry.time,
-        "kind": entry.kind,
-        "digest": entry.digest or None,
-        "facts": facts,
-    }
+    return EntryRecord(entry.number, entry.time, entry.kind, entry.digest or None, facts)
 
 
 # --- in words
@@ -346,12 +352,8 @@ class ProposalView:
 
     Attributes
     ----------
-    filed : Filed
+    stored : StoredProposal
         The proposal as it arrived.
-    proposal : Proposal
-        What it asks for.
-    answer : Answer, optional
-        What was answered.
     senders : list of str
         The holders of the tokens that sent it.
     guarantees : tuple of Guarantee
@@ -360,19 +362,27 @@ class ProposalView:
         Whether it was charged, and its output was lost.
     """
 
-    filed: Filed
-    proposal: Proposal
-    answer: Answer | None
+    stored: StoredProposal
     senders: list[str]
     guarantees: tuple[Guarantee, ...]
     is_lost: bool
 
     @property
+    def proposal(self) -> Proposal:
+        """What it asks for."""
+        return self.stored.proposal
+
+    @property
+    def answer(self) -> Answer | None:
+        """What was answered."""
+        return self.stored.parsed_answer
+
+    @property
     def state(self) -> str:
-        """What became of it: a state of the desk, the name of an answer, or "lost"."""
+        """What became of it: a state of the records, the name of an answer, or "lost"."""
         if self.is_lost:
             return _LOST
-        return str(self.filed.state) if self.answer is None else self.answer.name
+        return str(self.stored.state) if self.answer is None else self.answer.name
 
     @property
     def state_words(self) -> str:
@@ -397,8 +407,8 @@ class ProposalView:
         """Return the proposal as the export holds it."""
         proposal, answer = self.proposal, self.answer
         return ProposalRecord(
-            proposal=self.filed.digest,
-            received=self.filed.received.isoformat(),
+            proposal=self.stored.digest,
+            received=self.stored.received.isoformat(),
             senders=tuple(self.senders),
             purpose=proposal.purpose,
             kind=proposal.kind,
@@ -552,7 +562,7 @@ class Accounts:
     Parameters
     ----------
     service
-        What is served, with its desk and its ledger.
+        What is served, with its records and its ledger.
     """
 
     def __init__(self, service: Service) -> None:
@@ -579,36 +589,33 @@ class Accounts:
         served = self._service.settings.datasets.get(name)
         charges = [ChargeView(e, name) for e in history if name in (e.dataset, *e.also)]
         lost = {c.entry.request for c in charges if c.entry.state == "burnt"}
-        filed = [] if served is None else self._service.desk.proposals(name)
+        stored = [] if served is None else self._service.records.proposals(name)
         return DatasetView(
             name,
             served,
             balances,
             0.0 if served is None else self._service.largest_epsilon(name),
-            [self._view(proposal, lost) for proposal in reversed(filed)],
+            [self._view(proposal, lost) for proposal in reversed(stored)],
             charges[::-1],
         )
 
-    def proposal(self, filed: Filed) -> ProposalView:
+    def proposal(self, stored: StoredProposal) -> ProposalView:
         """Return one proposal."""
         history = self._service.ledger.history()
-        own = [e for e in history if e.dataset == filed.dataset]
-        return self._view(filed, {e.request for e in own if e.state == "burnt"})
+        own = [e for e in history if e.dataset == stored.dataset]
+        return self._view(stored, {e.request for e in own if e.state == "burnt"})
 
-    def _view(self, filed: Filed, lost: set[str]) -> ProposalView:
-        proposal = Proposal.load(filed.body)
+    def _view(self, stored: StoredProposal, lost: set[str]) -> ProposalView:
         return ProposalView(
-            filed,
-            proposal,
-            None if filed.answer is None else Answer.load(filed.answer),
-            self._service.desk.senders(filed.dataset, filed.digest),
-            () if filed.release is None else tuple(decode(filed.release).guarantees),
-            proposal.request in lost,
+            stored,
+            self._service.records.senders(stored.dataset, stored.digest),
+            () if stored.release is None else tuple(decode(stored.release).guarantees),
+            stored.proposal.request in lost,
         )
 
     def tokens(self, token: Token) -> list[Token]:
         """Return the tokens that are good for a data set that this one covers, without others."""
-        tokens = self._service.desk.tokens()
+        tokens = self._service.records.tokens()
         if not token.scope:
             return tokens
         own = [t for t in tokens if any(t.covers(name) for name in token.scope)]

@@ -29,7 +29,7 @@ from suffice.service.oversight import (
 )
 from suffice.service.problems import Problem, not_found
 from suffice.service.settings import Settings
-from suffice.service.workers import Digest, Identity, Name, Service
+from suffice.service.workers import Digest, Identity, Name, Service, read_decision
 
 __all__ = ["STATIC", "OversightPages", "Renderer", "install_pages", "rounded_down", "static_file"]
 
@@ -259,7 +259,7 @@ def install_pages(app: FastAPI, service: Service) -> None:
 class _Pages:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._sessions = Sessions(service.settings, service.desk)
+        self._sessions = Sessions(service.settings, service.records)
         self._renderer = Renderer(service.settings)
         self._accounts = Accounts(service)
         self._page, self._to = self._renderer.page, self._renderer.to
@@ -325,10 +325,10 @@ class _Pages:
 
         @router.get(f"{place}/release")
         def release(dataset: Name, digest: Digest, session: reader) -> Response:
-            filed = self._service.filed(Caller(session.token), dataset, digest)
-            if filed.release is None:
+            stored = self._service.proposal(Caller(session.token), dataset, digest)
+            if stored.release is None:
                 raise not_found()
-            return Response(filed.release, media_type="application/octet-stream")
+            return Response(stored.release, media_type="application/octet-stream")
 
         @router.post(place)
         async def decision(
@@ -336,18 +336,19 @@ class _Pages:
         ) -> Response:
             fields = await self._sessions.form(request, session)
             _check_owner(session)
-            return await run_in_threadpool(self._decide, session, dataset, digest, fields)
+            return await run_in_threadpool(self._decision, session, dataset, digest, fields)
 
-    def _decide(
+    def _decision(
         self, session: Session, dataset: str, digest: str, fields: dict[str, str]
     ) -> Response:
-        filed = self._service.filed(Caller(session.token), dataset, digest)
-        refused = fields.get("decision") == "refuse"
-        choice = {"grant": False, "reason": fields.get("reason", "")} if refused else None
-        if fields.get("decision") == "grant":
-            choice = {"grant": True}
+        stored = self._service.proposal(Caller(session.token), dataset, digest)
+        choices = {
+            "grant": {"grant": True},
+            "refuse": {"grant": False, "reason": fields.get("reason", "")},
+        }
         try:
-            self._service.decide(filed, choice)
+            decision = read_decision(choices.get(fields.get("decision", "")))
+            self._service.decide(stored, decision)
         except UsageError as error:
             return self._proposal_page(session, dataset, digest, str(error))
         except Problem as problem:
@@ -357,8 +358,8 @@ class _Pages:
     def _proposal_page(
         self, session: Session, dataset: str, digest: str, problem: str | None = None
     ) -> Response:
-        filed = self._service.filed(Caller(session.token), dataset, digest)
-        row = self._accounts.proposal(filed)
+        stored = self._service.proposal(Caller(session.token), dataset, digest)
+        row = self._accounts.proposal(stored)
         left = [f"{rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
         return self._page(
             "proposal.html",
@@ -371,27 +372,27 @@ class _Pages:
         )
 
     def _add_token_pages(self, router: APIRouter, reader: Any) -> None:
-        desk = self._service.desk
+        records = self._service.records
 
         @router.get("/tokens")
         def tokens(session: reader) -> Response:
             _check_owner(session)
-            Caller(session.token).check_whole_house()
+            Caller(session.token).check_covers_all()
             return self._token_page(session)
 
         @router.post("/tokens")
         async def new(request: Request, session: reader) -> Response:
             fields = await self._sessions.form(request, session)
             _check_owner(session)
-            Caller(session.token).check_whole_house()
+            Caller(session.token).check_covers_all()
             return await run_in_threadpool(self._make_token, session, fields)
 
         @router.post("/tokens/{identity}/revoke")
         async def revoke(request: Request, identity: Identity, session: reader) -> Response:
             await self._sessions.form(request, session)
             _check_owner(session)
-            Caller(session.token).check_whole_house()
-            await run_in_threadpool(desk.revoke_token, identity)
+            Caller(session.token).check_covers_all()
+            await run_in_threadpool(records.revoke_token, identity)
             return self._to("/tokens")
 
     def _make_token(self, session: Session, fields: dict[str, str]) -> Response:
@@ -409,7 +410,7 @@ class _Pages:
             )
         except UsageError as error:
             return self._token_page(session, problem=str(error))
-        self._service.desk.add_token(token)
+        self._service.records.add_token(token)
         return self._token_page(session, text=text)
 
     def _token_page(
@@ -420,7 +421,7 @@ class _Pages:
             "tokens.html",
             session,
             status,
-            tokens=self._service.desk.tokens(),
+            tokens=self._service.records.tokens(),
             names=list(self._service.settings.datasets),
             text=text,
             problem=problem,

@@ -4,6 +4,7 @@ A problem never contains what a table holds. What is not there and what the toke
 alike.
 """
 
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -13,11 +14,13 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from suffice import strict_json
 from suffice.errors import LedgerError, ReleaseError, StorageError, SufficeError, UsageError
 
 __all__ = [
     "MEDIA_TYPE",
     "Problem",
+    "ProblemDocument",
     "install_problems",
     "not_found",
     "problem_response",
@@ -28,17 +31,16 @@ __all__ = [
 MEDIA_TYPE = "application/problem+json"
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _HEADERS: dict[int, str] = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
-_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "additionalProperties": False,
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
+
+
+@dataclass(frozen=True)
+class ProblemDocument:
+    """What a request gets when it fails (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
@@ -68,13 +70,8 @@ def not_found() -> Problem:
 
 def problem_response(status: int, detail: str, headers: Any = None) -> JSONResponse:
     """Return the response that describes a failure."""
-    document = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": int(status),
-        "detail": detail,
-    }
-    return JSONResponse(document, int(status), headers, MEDIA_TYPE)
+    document = ProblemDocument("about:blank", HTTPStatus(status).phrase, int(status), detail)
+    return JSONResponse(strict_json.plain(document), int(status), headers, MEDIA_TYPE)
 
 
 def _of_problem(_: Request, problem: Exception) -> JSONResponse:
@@ -131,7 +128,7 @@ def install_problems(app: FastAPI) -> None:
 
 def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says about these failures."""
-    content = {MEDIA_TYPE: {"schema": _SCHEMA}}
+    content = {MEDIA_TYPE: {"schema": strict_json.schema(ProblemDocument)}}
     described: dict[int | str, dict[str, Any]] = {
         int(s): {"description": s.phrase, "content": content} for s in statuses
     }

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from suffice.errors import ParameterError
@@ -17,9 +18,10 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.store import Claim, Tables
 from suffice.owner.ledger.tokens import Token, utc_now
+from suffice.protocol.messages import Answer, Proposal
 from suffice.service.settings import Limits
 
-__all__ = ["Desk", "Filed", "State"]
+__all__ = ["ServiceRecords", "State", "StoredProposal"]
 
 
 _PROPOSAL = "SELECT dataset, digest, body, received, state, answer, release FROM proposals"
@@ -35,8 +37,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Filed:
-    """A proposal that arrived.
+class StoredProposal:
+    """A proposal that arrived, and what became of it; its bytes are parsed once, when needed.
 
     Attributes
     ----------
@@ -62,8 +64,18 @@ class Filed:
     answer: bytes | None = None
     release: bytes | None = None
 
+    @cached_property
+    def proposal(self) -> Proposal:
+        """What it asks for."""
+        return Proposal.load(self.body)
 
-class Desk:
+    @cached_property
+    def parsed_answer(self) -> Answer | None:
+        """What was answered, if anything was."""
+        return None if self.answer is None else Answer.load(self.answer)
+
+
+class ServiceRecords:
     """Keeps tokens, sessions and proposals in the database of a ledger, for several servers.
 
     Parameters
@@ -136,20 +148,22 @@ class Desk:
 
     # --- proposals
 
-    def file(self, dataset: str, digest: str, body: bytes, token: str, limits: Limits) -> bool:
-        """File a proposal, unless it is there already; say whether there is room for it.
+    def add_proposal(
+        self, dataset: str, digest: str, body: bytes, token: str, limits: Limits
+    ) -> bool:
+        """Store a proposal, unless it is there already; say whether there is room for it.
 
         Parameters
         ----------
         dataset, digest, body
-            As in `Filed`.
+            As in `StoredProposal`.
         token : str
             The id of the token that sends it.
         limits : Limits
             How many proposals may be without an answer, and how many one token may send.
         """
         with self._store.writing() as records:
-            if _filed(records, dataset, digest) is None:
+            if _stored(records, dataset, digest) is None:
                 if not _has_room(records, dataset, token, limits):
                     return False
                 (last,) = records.db.execute("SELECT max(number) FROM proposals").fetchone()
@@ -177,20 +191,20 @@ class Desk:
             rows = records.db.execute(query, (dataset, digest)).fetchall()
         return [f"{holder} ({identity})" for holder, identity in rows]
 
-    def filed(self, dataset: str, digest: str) -> Filed | None:
+    def proposal(self, dataset: str, digest: str) -> StoredProposal | None:
         """Return a proposal that arrived, or None."""
         with self._store.reading() as records:
-            return _filed(records, dataset, digest)
+            return _stored(records, dataset, digest)
 
-    def proposals(self, dataset: str) -> list[Filed]:
+    def proposals(self, dataset: str) -> list[StoredProposal]:
         """Return every proposal of a data set, oldest first."""
         with self._store.reading() as records:
             rows = records.db.execute(f"{_PROPOSAL} WHERE dataset = ? ORDER BY number", (dataset,))
-            return [_filed_of(row) for row in rows]
+            return [_stored_of(row) for row in rows]
 
     def page(
         self, dataset: str, sender: str | None, *, after: str | None = None, most: int
-    ) -> list[Filed]:
+    ) -> list[StoredProposal]:
         """Return some proposals of a data set, oldest first, without their releases.
 
         Parameters
@@ -213,9 +227,9 @@ class Desk:
         )
         values = (dataset, sender or "", sender or "", after or "", most)
         with self._store.reading() as records:
-            return [_filed_of(row) for row in records.db.execute(query, values)]
+            return [_stored_of(row) for row in records.db.execute(query, values)]
 
-    def next_to_work_on(self, dataset: str) -> Filed | None:
+    def next_to_work_on(self, dataset: str) -> StoredProposal | None:
         """Return the oldest proposal that a worker has to look at, or None."""
         query = (
             f"{_PROPOSAL} WHERE dataset = ? AND state IN ('received', 'approved') ORDER BY number"
@@ -223,9 +237,9 @@ class Desk:
         )
         with self._store.reading() as records:
             row = records.db.execute(query, (dataset,)).fetchone()
-        return None if row is None else _filed_of(row)
+        return None if row is None else _stored_of(row)
 
-    def move(self, proposal: Filed, state: State) -> bool:
+    def move(self, proposal: StoredProposal, state: State) -> bool:
         """Move a proposal on, if it is still where the caller saw it; say whether it was."""
         statement = "UPDATE proposals SET state = ? WHERE dataset = ? AND digest = ? AND state = ?"
         row = (str(state), proposal.dataset, proposal.digest, str(proposal.state))
@@ -234,7 +248,7 @@ class Desk:
 
     def answer(
         self,
-        proposal: Filed,
+        proposal: StoredProposal,
         answer: bytes,
         release: bytes | None,
         entry: tuple[Kind, Mapping[str, Any]] | None = None,
@@ -262,34 +276,34 @@ class Desk:
                 records.append(kind, {"dataset": proposal.dataset, **facts}, once=True)
         return stored
 
-    # --- turns
+    # --- leases
 
     @contextmanager
-    def turn(self, dataset: str) -> Iterator[bool]:
-        """Take the turn to work on a data set, until the block ends; say whether it was free.
+    def lease(self, dataset: str) -> Iterator[bool]:
+        """Lease a data set to work on, until the block ends; say whether it was free.
 
         One server at a time works on a data set, so that proposals are answered in the order in
-        which they arrived. The turn of a server that died, or lost the database, is free again.
+        which they arrived. The lease of a server that died, or lost the database, is free again.
         """
-        claim = self._take_turn(dataset)
+        claim = self._take_lease(dataset)
         try:
             yield claim is not None
         finally:
             if claim is not None:
                 claim.release()
 
-    def _take_turn(self, dataset: str) -> Claim | None:
+    def _take_lease(self, dataset: str) -> Claim | None:
         with self._store.reading() as records:
-            before = _turn(records, dataset)
+            before = _lease_holder(records, dataset)
         if before and self._store.held(before):
             return None
         claim = self._store.claim()
         try:
             with self._store.writing(claim) as records:
-                free = _turn(records, dataset) == before  # or another server was faster
+                free = _lease_holder(records, dataset) == before  # or another server was faster
                 if free:
-                    records.db.execute("DELETE FROM turns WHERE dataset = ?", (dataset,))
-                    records.db.execute("INSERT INTO turns VALUES (?, ?)", (dataset, claim.token))
+                    records.db.execute("DELETE FROM leases WHERE dataset = ?", (dataset,))
+                    records.db.execute("INSERT INTO leases VALUES (?, ?)", (dataset, claim.token))
         except BaseException:
             claim.release()
             raise
@@ -299,9 +313,9 @@ class Desk:
         return claim
 
 
-def _turn(records: Tables, dataset: str) -> str:
-    """Return the name of the lock of the server whose turn it is, or was; "" for none."""
-    row = records.db.execute("SELECT holder FROM turns WHERE dataset = ?", (dataset,)).fetchone()
+def _lease_holder(records: Tables, dataset: str) -> str:
+    """Return the name of the lock of the server that holds the lease, or held it; "" for none."""
+    row = records.db.execute("SELECT holder FROM leases WHERE dataset = ?", (dataset,)).fetchone()
     return "" if row is None else str(row[0])
 
 
@@ -315,17 +329,17 @@ def _has_room(records: Tables, dataset: str, token: str, limits: Limits) -> bool
     )
     counts = ((open_ones, dataset), (own, token), (own_open, token))
     most = (limits.waiting_proposals, limits.proposals_of_one_token, limits.waiting_of_one_token)
-    filed = [records.db.execute(query, (value,)).fetchone()[0] for query, value in counts]
-    return all(count < limit for count, limit in zip(filed, most, strict=True))
+    stored = [records.db.execute(query, (value,)).fetchone()[0] for query, value in counts]
+    return all(count < limit for count, limit in zip(stored, most, strict=True))
 
 
-def _filed(records: Tables, dataset: str, digest: str) -> Filed | None:
+def _stored(records: Tables, dataset: str, digest: str) -> StoredProposal | None:
     query = f"{_PROPOSAL} WHERE dataset = ? AND digest = ?"
     row = records.db.execute(query, (dataset, digest)).fetchone()
-    return None if row is None else _filed_of(row)
+    return None if row is None else _stored_of(row)
 
 
-def _filed_of(row: tuple[str, str, bytes, str, str, bytes | None, bytes | None]) -> Filed:
+def _stored_of(row: tuple[str, str, bytes, str, str, bytes | None, bytes | None]) -> StoredProposal:
     dataset, digest, body, received, state, answer, release = row
     time = datetime.fromisoformat(received)
-    return Filed(dataset, digest, body, time, State(state), answer, release)
+    return StoredProposal(dataset, digest, body, time, State(state), answer, release)

@@ -2,9 +2,9 @@
 
 A handler of a request never opens a table. Proposals of a data set are worked on in the order in
 which they arrived, so that the order of answers tells nothing about labels: of several servers one
-at a time works on a data set (`Desk.turn`). A worker that dies is replaced, and its proposal is
-looked at again; another server does the same for a server that dies. The ledger hands out the same
-bytes for the same proposal, and never charges twice.
+at a time works on a data set (`ServiceRecords.lease`). A worker that dies is replaced, and its
+proposal is looked at again; another server does the same for a server that dies. The ledger hands
+out the same bytes for the same proposal, and never charges twice.
 """
 
 import logging
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from multiprocessing import get_context, parent_process
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
 
+from suffice import strict_json
 from suffice.errors import (
     BurntRequestError,
     ForeignRowsError,
@@ -34,17 +35,29 @@ from suffice.errors import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rules import Balance
 from suffice.protocol.grant import entry_about
-from suffice.protocol.messages import Answer, Proposal, Refused
-from suffice.service.auth import Caller, Door
+from suffice.protocol.messages import Line, Refused
+from suffice.service.auth import Authenticator, Caller
 from suffice.service.problems import Problem, not_found
-from suffice.service.records import Desk, Filed, State
+from suffice.service.records import ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
 
-__all__ = ["After", "Digest", "Identity", "Name", "Outcome", "Service", "Workroom", "settle"]
+__all__ = [
+    "After",
+    "Approval",
+    "Digest",
+    "Identity",
+    "Name",
+    "Outcome",
+    "Rejection",
+    "Service",
+    "Workers",
+    "answer_proposal",
+    "read_decision",
+]
 
 
 LOGGER = logging.getLogger("suffice.service")
-_REST_SECONDS = 2.0  # between two looks at the desk: another server may have filed something
+_REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
 _MOST_DEATHS = 3  # of workers over one proposal
 _FOREIGN = "the rows of the proposal are not those of the data set"
 _LOST = (
@@ -71,20 +84,19 @@ class Outcome:
     release: bytes | None = None
 
 
-def settle(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:
+def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
     """Protects each label: answers one proposal, as `suffice.protocol.grant.grant` does.
 
     The answer never depends on a label. An error that a proposal causes becomes a refusal with a
-    fixed sentence, because a message could tell the learner more than an answer may.
+    fixed sentence, because a message could tell the learner more than an answer may. Without an
+    answer the owner has to decide.
 
     Parameters
     ----------
     settings
         What the service serves.
-    dataset, body
-        The data set, and the bytes of the proposal.
-    approved
-        Whether the owner has decided for it, or the data set grants automatically.
+    stored
+        The proposal, and whether its owner has approved it.
 
     Raises
     ------
@@ -93,54 +105,38 @@ def settle(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> 
     LedgerError, StorageError
         If the ledger cannot be used now.
     """
-    proposal = Proposal.load(body)
-    try:
-        answer, release = _decide(settings, dataset, proposal, approved=approved)
-    except ForeignRowsError:
-        return Outcome(Refused(proposal.digest, (_FOREIGN,)).encode())
-    except BurntRequestError:
-        return Outcome(Refused(proposal.digest, (_LOST,)).encode())
-    except _LATER as error:
-        if not isinstance(error, _NEVER):
-            raise
-        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
-    except Exception:  # noqa: BLE001  # an answer always comes, and says nothing of the reason
-        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
-    return Outcome(None if answer is None else answer.encode(), release)
-
-
-def _decide(
-    settings: Settings, dataset: str, proposal: Proposal, *, approved: bool
-) -> tuple[Answer | None, bytes | None]:
-    """Return the answer and the bytes of the release; no answer means that the owner decides."""
     from suffice.protocol import grant
     from suffice.release.codec import encode
     from suffice.tables.files import TableFile
 
-    served = settings.datasets[dataset]
-    table, ledger = TableFile(served.table), _opened(settings.ledger)
-    if not approved and served.grants == "by-hand":
-        declined = grant.review(
-            proposal,
-            table,
-            policy=served.policy,
-            ledger=ledger,
-            dataset=dataset,
-            label=served.label,
-        )
-        if declined is not None:
-            grant.log_answer(proposal, ledger, dataset, declined)
-        return declined, None
-    answer, release = grant.grant(
-        proposal,
-        table,
-        policy=served.policy,
-        ledger=ledger,
-        dataset=dataset,
-        label=served.label,
-        key=settings.key,
-    )
-    return answer, None if release is None else encode(release)
+    proposal, served = stored.proposal, settings.datasets[stored.dataset]
+    try:
+        table, ledger = TableFile(served.table), _opened(settings.ledger)
+        asked: dict[str, Any] = {
+            "policy": served.policy,
+            "ledger": ledger,
+            "dataset": stored.dataset,
+            "label": served.label,
+        }
+        if stored.state is not State.APPROVED and served.grants == "by-hand":
+            declined = grant.review(proposal, table, **asked)
+            if declined is None:
+                return Outcome()
+            grant.log_answer(proposal, ledger, stored.dataset, declined)
+            return Outcome(declined.encode())
+        answer, release = grant.grant(proposal, table, **asked, key=settings.key)
+        return Outcome(answer.encode(), None if release is None else encode(release))
+    except ForeignRowsError:
+        reason = _FOREIGN
+    except BurntRequestError:
+        reason = _LOST
+    except _LATER as error:
+        if not isinstance(error, _NEVER):
+            raise
+        reason = _CANNOT
+    except Exception:  # noqa: BLE001  # an answer always comes, and says nothing of the reason
+        reason = _CANNOT
+    return Outcome(Refused(proposal.digest, (reason,)).encode())
 
 
 @lru_cache(maxsize=1)
@@ -151,13 +147,13 @@ def _opened(place: str) -> "Ledger":
     return Ledger(place)
 
 
-def _settle_in_worker(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:
+def _answer_in_worker(settings: Settings, stored: StoredProposal) -> Outcome:
     with _AT_WORK:
-        return settle(settings, dataset, body, approved=approved)
+        return answer_proposal(settings, stored)
 
 
 def _end_with_the_server() -> None:
-    """End this worker when its server is gone, but not before the proposal in hand is settled."""
+    """End this worker when its server is gone, but not before the proposal in hand is answered."""
     server = parent_process()
 
     def watch() -> None:
@@ -169,21 +165,21 @@ def _end_with_the_server() -> None:
     threading.Thread(target=watch, name="watch the server", daemon=True).start()
 
 
-class Workroom:
+class Workers:
     """Works on the proposals of every data set until it is closed.
 
     Parameters
     ----------
     settings
         What the service serves.
-    desk
-        Where proposals are filed.
+    records
+        Where proposals are stored.
     """
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
-        self._settings, self._desk = settings, desk
+    def __init__(self, settings: Settings, records: ServiceRecords) -> None:
+        self._settings, self._records = settings, records
         self._closing = threading.Event()
-        self._bells = {name: threading.Event() for name in settings.datasets}
+        self._wakeups = {name: threading.Event() for name in settings.datasets}
         self._threads = [
             threading.Thread(target=self._work, args=(name,), name=f"work on {name}", daemon=True)
             for name in settings.datasets
@@ -194,42 +190,42 @@ class Workroom:
         for thread in self._threads:
             thread.start()
 
-    def ring(self, dataset: str) -> None:
+    def notify(self, dataset: str) -> None:
         """Say that there is something to do."""
-        self._bells[dataset].set()
+        self._wakeups[dataset].set()
 
     def close(self) -> None:
         """Finish the proposals in hand, then stop."""
         self._closing.set()
-        for bell in self._bells.values():
-            bell.set()
+        for wakeup in self._wakeups.values():
+            wakeup.set()
         for thread in self._threads:
             thread.join()
 
     def _work(self, dataset: str) -> None:
-        bell, worker = self._bells[dataset], _Worker(self._settings)
+        wakeup, worker = self._wakeups[dataset], _Worker(self._settings)
         try:
             while not self._closing.is_set():
-                bell.clear()
+                wakeup.clear()
                 if not self._work_once(dataset, worker):
-                    bell.wait(_REST_SECONDS)
+                    wakeup.wait(_REST_SECONDS)
         finally:
             worker.close()
 
     def _work_once(self, dataset: str, worker: "_Worker") -> bool:
-        """Look at the oldest open proposal; say whether there was one that could be settled."""
+        """Look at the oldest open proposal; say whether there was one that could be answered."""
         try:
-            if self._desk.next_to_work_on(dataset) is None:
+            if self._records.next_to_work_on(dataset) is None:
                 return False
-            with self._desk.turn(dataset) as free:
-                proposal = self._desk.next_to_work_on(dataset) if free else None
+            with self._records.lease(dataset) as free:
+                proposal = self._records.next_to_work_on(dataset) if free else None
                 if proposal is None:
                     return False
-                outcome = worker.settle(proposal)
+                outcome = worker.answer(proposal)
                 if outcome.answer is None:
-                    self._desk.move(proposal, State.WAITING)
+                    self._records.move(proposal, State.WAITING)
                 else:
-                    self._desk.answer(proposal, outcome.answer, outcome.release)
+                    self._records.answer(proposal, outcome.answer, outcome.release)
         except PendingRequestError:
             return False
         except _LATER as error:
@@ -242,7 +238,7 @@ class Workroom:
 
 
 class _Worker:
-    """One process that settles proposals, replaced when it dies."""
+    """One process that answers proposals, replaced when it dies."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -257,16 +253,14 @@ class _Worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         return pool
 
-    def settle(self, proposal: Filed) -> Outcome:
-        approved = proposal.state is State.APPROVED
+    def answer(self, stored: StoredProposal) -> Outcome:
         for _ in range(_MOST_DEATHS):
-            task = (self._settings, proposal.dataset, proposal.body)
             try:
-                return self._pool.submit(_settle_in_worker, *task, approved=approved).result()
+                return self._pool.submit(_answer_in_worker, self._settings, stored).result()
             except BrokenProcessPool:
-                LOGGER.error("A worker of data set %r died.", proposal.dataset)  # noqa: TRY400
+                LOGGER.error("A worker of data set %r died.", stored.dataset)  # noqa: TRY400
                 self._pool = self._new_pool()
-        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
+        return Outcome(Refused(stored.digest, (_CANNOT,)).encode())
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
@@ -278,8 +272,36 @@ Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 After = Annotated[str | None, Query(pattern="^sha256:[0-9a-f]{64}$")]
 
 
+@dataclass(frozen=True)
+class Approval:
+    """The owner's decision to grant a proposal that waits."""
+
+    grant: Literal[True]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """The owner's decision not to grant a proposal that waits, and why."""
+
+    grant: Literal[False]
+    reason: Line
+
+
+def read_decision(value: object) -> Approval | Rejection:
+    """Return the decision of an owner, from plain JSON values.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither ``{"grant": true}`` nor ``{"grant": false, "reason": TEXT}``.
+    """
+    refuses = isinstance(value, dict) and value.get("grant") is False
+    kind: type[Approval | Rejection] = Rejection if refuses else Approval
+    return strict_json.read(kind, value, "decision", error=ParameterError)
+
+
 class Service:
-    """What the routes share: settings, desk, ledger, door and workroom.
+    """What the routes share: settings, records, ledger, authenticator and workers.
 
     Parameters
     ----------
@@ -298,9 +320,9 @@ class Service:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
         self._check_ready()
-        self.desk = Desk(self.ledger)
-        self.door = Door(settings, self.desk)
-        self.workroom = Workroom(settings, self.desk)
+        self.records = ServiceRecords(self.ledger)
+        self.authenticator = Authenticator(settings, self.records)
+        self.workers = Workers(settings, self.records)
 
     def _check_ready(self) -> None:
         """Raise if a served data set has no budget yet, or releases could not be signed."""
@@ -325,43 +347,29 @@ class Service:
         except UnitError:
             return 0.0
 
-    def filed(self, caller: Caller, dataset: str, digest: str) -> Filed:
+    def proposal(self, caller: Caller, dataset: str, digest: str) -> StoredProposal:
         """Return a proposal that the caller may see, or raise as if there were none."""
-        self.door.served(caller, dataset)
-        proposal = self.desk.filed(dataset, digest)
-        if proposal is None or not self.door.may_see(caller, proposal):
+        self.authenticator.served(caller, dataset)
+        proposal = self.records.proposal(dataset, digest)
+        if proposal is None or not self.authenticator.may_see(caller, proposal):
             raise not_found()
         return proposal
 
-    def decide(self, proposal: Filed, choice: object) -> None:
+    def decide(self, stored: StoredProposal, choice: Approval | Rejection) -> None:
         """Move a waiting proposal on, as its owner decided; what was decided stays decided.
-
-        Parameters
-        ----------
-        proposal
-            A proposal that waits.
-        choice
-            ``{"grant": True}``, or ``{"grant": False, "reason": TEXT}``.
 
         Raises
         ------
-        ParameterError
-            If it is no choice.
         Problem
             409 if the proposal does not wait for a decision.
         """
-        waits = proposal.state is State.WAITING
-        match choice:
-            case {"grant": True, **rest} if not rest:
-                moved = waits and self.desk.move(proposal, State.APPROVED)
-            case {"grant": False, "reason": str(reason), **rest} if not rest:
-                answer = Refused(proposal.digest, (reason,))
-                entry = entry_about(Proposal.load(proposal.body), answer)
-                moved = waits and self.desk.answer(proposal, answer.encode(), None, entry)
-            case _:
-                raise ParameterError(
-                    'A decision must be {"grant": true}, or {"grant": false, "reason": TEXT}.'
-                )
+        moved = False
+        if stored.state is State.WAITING and isinstance(choice, Approval):
+            moved = self.records.move(stored, State.APPROVED)
+        elif stored.state is State.WAITING and isinstance(choice, Rejection):
+            answer = Refused(stored.digest, (choice.reason,))
+            entry = entry_about(stored.proposal, answer)
+            moved = self.records.answer(stored, answer.encode(), None, entry)
         if not moved:
             raise Problem(HTTPStatus.CONFLICT, "This proposal does not wait for a decision.")
-        self.workroom.ring(proposal.dataset)
+        self.workers.notify(stored.dataset)

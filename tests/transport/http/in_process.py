@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from suffice.protocol.export import Export
-from suffice.service import workers
 from suffice.service.app import make_app
 from suffice.service.settings import Settings
 from suffice.service.workers import Service
@@ -48,25 +47,25 @@ class Reader:
 def settle_all(clinic, sent: dict[str, list]) -> None:
     """Let workers answer proposals, or leave them to the owner."""
     learner = Reader(clinic, clinic.tokens["learner"])
-    workroom = Service(Settings.load(clinic.folder)).workroom
+    workers = Service(Settings.load(clinic.folder)).workers
     for dataset, proposals in sent.items():
         for proposal in proposals:
             answer = learner.post(f"/v1/datasets/{dataset}/proposals", proposal.encode())
             assert answer.status_code == 202, answer.text
     with pytest.MonkeyPatch.context() as patch:  # a process takes seconds to start
         patch.setattr(workers._Worker, "_new_pool", lambda _: ThreadPoolExecutor(1))
-        workroom.open()
+        workers.open()
         try:
             for dataset, proposals in sent.items():
                 for proposal in proposals:
                     wait_until_settled(clinic, dataset, proposal)
         finally:
-            workroom.close()
+            workers.close()
 
 
 def wait_until_settled(clinic, dataset: str, proposal) -> None:
     for _ in range(2400):
-        if clinic.desk.filed(dataset, proposal.digest).state in ("waiting", "answered"):
+        if clinic.records.proposal(dataset, proposal.digest).state in ("waiting", "answered"):
             return
         time.sleep(0.05)
     raise AssertionError(dataset)

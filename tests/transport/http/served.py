@@ -20,7 +20,7 @@ from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import propose
 from suffice.protocol.messages import Proposal
 from suffice.release.signing import generate_keys
-from suffice.service.records import Desk
+from suffice.service.records import ServiceRecords
 
 FEATURES = ("age", "size", "stage")
 ROWS = 80
@@ -63,15 +63,15 @@ class Clinic:
         return Ledger(self.place)
 
     @property
-    def desk(self) -> Desk:
-        return Desk(self.ledger)
+    def records(self) -> ServiceRecords:
+        return ServiceRecords(self.ledger)
 
     def proposal(self, purpose: str = "study", epsilon: float = 0.1) -> Proposal:
         return propose(self.folder / "rows.csv", epsilon=epsilon, purpose=purpose)
 
     def new_token(self, role: str, scope: tuple[str, ...] = ()) -> str:
         token, text = mint(role, scope=scope, holder=f"the {role}")
-        self.desk.add_token(token)
+        self.records.add_token(token)
         return text
 
     def charges(self, dataset: str) -> int:

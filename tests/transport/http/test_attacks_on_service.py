@@ -115,7 +115,7 @@ def test_an_owner_of_one_data_set_decides_on_no_other(clinic, url):
         f"{place}/{proposal.digest}/decision", content=b'{"grant": true}', headers=other
     )
     assert decision.status_code == 404
-    assert clinic.desk.filed("smoker", proposal.digest).state in ("received", "waiting")
+    assert clinic.records.proposal("smoker", proposal.digest).state in ("received", "waiting")
 
 
 # --- API2: authentication
@@ -154,8 +154,8 @@ def test_only_one_good_bearer_header_opens(clinic, url):
 def test_every_bad_token_gets_the_same_bytes(clinic, url):
     """Whether a token exists, has expired or was revoked is nobody's business."""
     revoked, expired = clinic.new_token("owner"), mint("owner")
-    clinic.desk.revoke_token(revoked.split("_")[1])
-    clinic.desk.add_token(replace(expired[0], expires=expired[0].made - timedelta(days=1)))
+    clinic.records.revoke_token(revoked.split("_")[1])
+    clinic.records.add_token(replace(expired[0], expires=expired[0].made - timedelta(days=1)))
     unknown = mint("owner")[1]
     wrong = clinic.tokens["owner"][:-4] + "AAAA"
     answers = [
@@ -207,10 +207,10 @@ def test_a_secret_is_compared_in_constant_time(monkeypatch):
     ids=json.dumps,
 )
 def test_a_token_has_what_its_form_says_and_nothing_else(clinic, url, wish):
-    owner, before = bearer(clinic.tokens["owner"]), len(clinic.desk.tokens())
+    owner, before = bearer(clinic.tokens["owner"]), len(clinic.records.tokens())
     body = json.dumps(wish).encode()
     assert post(f"{url}/v1/tokens", content=body, headers=owner).status_code == 400
-    assert len(clinic.desk.tokens()) == before
+    assert len(clinic.records.tokens()) == before
     assert get(f"{url}/v1/tokens", headers=owner).status_code == 200
 
 
@@ -235,7 +235,7 @@ def test_no_answer_shows_a_secret_or_a_hash(clinic, url):
         get(f"{url}{path}", headers=owner).content
         for path in ("/v1/tokens", "/v1/datasets", PROPOSALS.format("smoker"), "/openapi.json")
     )
-    for token in clinic.desk.tokens():
+    for token in clinic.records.tokens():
         assert token.hash.encode() not in seen
     for text in clinic.tokens.values():
         assert text.split("_", 2)[2].encode() not in seen
@@ -521,14 +521,16 @@ def test_one_token_fills_no_waiting_room(tmp_path):
     several = [replace(good, purpose=f"study {k}") for k in range(8)]
 
     def is_filed(proposal, token: str) -> bool:
-        return clinic.desk.file("smoker", proposal.digest, proposal.encode(), token, service_limits)
+        return clinic.records.add_proposal(
+            "smoker", proposal.digest, proposal.encode(), token, service_limits
+        )
 
     assert [is_filed(p, greedy) for p in several[:5]] == [True, True, True, False, False]
     assert is_filed(several[0], greedy)  # it is there already
     assert is_filed(several[3], modest)
     for proposal in several[:3]:
-        filed = clinic.desk.filed("smoker", proposal.digest)
-        assert clinic.desk.answer(filed, Refused(proposal.digest, ("no",)).encode(), None)
+        stored = clinic.records.proposal("smoker", proposal.digest)
+        assert clinic.records.answer(stored, Refused(proposal.digest, ("no",)).encode(), None)
     assert [is_filed(p, greedy) for p in several[4:]] == [True, True, False, False]
     assert [is_filed(p, modest) for p in several[6:]] == [True, True]
 
@@ -541,10 +543,12 @@ def test_lists_come_in_pieces(clinic, url):
     mine = [replace(good, purpose=f"piece {k}") for k in range(130)]
     for proposal in mine:
         body = proposal.encode()
-        clinic.desk.file("smoker", proposal.digest, body, learner.split("_")[1], replace(
+        clinic.records.add_proposal("smoker", proposal.digest, body, learner.split("_")[1], replace(
             service_limits, waiting_of_one_token=1000, waiting_proposals=5000))  # fmt: skip
     theirs = replace(good, purpose="not theirs")
-    clinic.desk.file("smoker", theirs.digest, theirs.encode(), other.split("_")[1], service_limits)
+    clinic.records.add_proposal(
+        "smoker", theirs.digest, theirs.encode(), other.split("_")[1], service_limits
+    )
     place = f"{url}{PROPOSALS.format('smoker')}"
     first = get(place, headers=bearer(learner)).json()
     assert [line["proposal"] for line in first] == [p.digest for p in mine[:100]]
@@ -625,12 +629,12 @@ def test_a_failure_that_nobody_expected_tells_nothing(clinic, monkeypatch):
     import asyncio
 
     app = make_app(Settings.load(clinic.folder))
-    from suffice.service.records import Desk
+    from suffice.service.records import ServiceRecords
 
     def fail(*_):
         raise RuntimeError("the secret of row 7")
 
-    monkeypatch.setattr(Desk, "token", fail)
+    monkeypatch.setattr(ServiceRecords, "token", fail)
 
     async def asked() -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -712,7 +716,7 @@ def test_a_session_begins_with_a_new_secret_and_ends_with_its_token(clinic, url)
         assert len(first) >= 43
     cookie = {"suffice_session": second}
     assert get(f"{url}/tokens", cookies=cookie).status_code == 200
-    clinic.desk.revoke_token(token.split("_")[1])
+    clinic.records.revoke_token(token.split("_")[1])
     assert get(f"{url}/tokens", cookies=cookie).status_code == 303
 
 

@@ -10,10 +10,11 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.protocol.messages import Answer, Countered, Refused
+from suffice.owner.ledger.tokens import utc_now
+from suffice.protocol.messages import Answer, Countered, Proposal, Refused
 from suffice.service import workers
 from suffice.service.app import LogLine
-from suffice.service.records import Desk
+from suffice.service.records import ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
 
 
@@ -22,13 +23,17 @@ def clinic(tmp_path_factory):
     return make_clinic(tmp_path_factory.mktemp("jobs") / "clinic")
 
 
-def settled(clinic, monkeypatch, error: Exception) -> workers.Outcome:
+def answered(clinic, dataset: str, proposal: Proposal, state: State) -> workers.Outcome:
+    stored = StoredProposal(dataset, proposal.digest, proposal.encode(), utc_now(), state)
+    return workers.answer_proposal(Settings.load(clinic.folder), stored)
+
+
+def failed(clinic, monkeypatch, error: Exception) -> workers.Outcome:
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(workers, "_decide", fail)
-    body = clinic.proposal().encode()
-    return workers.settle(Settings.load(clinic.folder), "diagnosis", body, approved=True)
+    monkeypatch.setattr(workers, "_opened", fail)
+    return answered(clinic, "diagnosis", clinic.proposal(), State.APPROVED)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +42,7 @@ def settled(clinic, monkeypatch, error: Exception) -> workers.Outcome:
     ids=lambda error: type(error).__name__,
 )
 def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
-    outcome = settled(clinic, monkeypatch, error)
+    outcome = failed(clinic, monkeypatch, error)
     answer = Answer.load(outcome.answer)
     assert isinstance(answer, Refused)
     assert answer.reasons == ("the service cannot answer this proposal; ask the owner",)
@@ -46,9 +51,8 @@ def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
 
 def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
     proposal = clinic.proposal("far too much", epsilon=4.0)
-    settings = Settings.load(clinic.folder)
     for _ in range(2):  # two servers may look at it
-        outcome = workers.settle(settings, "smoker", proposal.encode(), approved=False)
+        outcome = answered(clinic, "smoker", proposal, State.RECEIVED)
         assert isinstance(Answer.load(outcome.answer), Countered)
     refusals = [entry for entry in clinic.ledger.log() if entry.kind == "refusal"]
     assert [entry.facts["proposal"] for entry in refusals] == [proposal.digest]
@@ -56,11 +60,9 @@ def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
 
 def test_a_budget_that_was_raised_behind_a_running_service_grants_nothing(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
-    settings = Settings.load(clinic.folder)
 
     def ask(purpose: str) -> workers.Outcome:
-        body = clinic.proposal(purpose).encode()
-        return workers.settle(settings, "diagnosis", body, approved=True)
+        return answered(clinic, "diagnosis", clinic.proposal(purpose), State.APPROVED)
 
     granted = ask("first")
     assert granted.release is not None
@@ -79,8 +81,8 @@ def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, cap
     def fail(*_):
         raise RuntimeError("label 7")
 
-    monkeypatch.setattr(Desk, "next_to_work_on", fail)
-    room = workers.Workroom(Settings.load(clinic.folder), clinic.desk)
+    monkeypatch.setattr(ServiceRecords, "next_to_work_on", fail)
+    room = workers.Workers(Settings.load(clinic.folder), clinic.records)
     assert not room._work_once("diagnosis", None)
     assert [LogLine().format(record).count("label 7") for record in caplog.records] == [0]
 
@@ -88,4 +90,4 @@ def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, cap
 @pytest.mark.parametrize("error", [PendingRequestError, LedgerError, StorageError])
 def test_a_ledger_that_cannot_be_used_now_is_asked_again(clinic, monkeypatch, error):
     with pytest.raises(error):
-        settled(clinic, monkeypatch, error("busy"))
+        failed(clinic, monkeypatch, error("busy"))

@@ -2,8 +2,8 @@
 
 A pair is two clinics that differ in one label. The same learner sends the same proposals to both,
 and writes down everything that it gets: status, headers, body, size, and what is answered when. The
-application, its desk, its ledger and `settle` are the real ones; only the process of the worker is
-this one, so that many pairs take little time. One pair meets a real server.
+application, its records, its ledger and `answer_proposal` are the real ones; only the process of
+the worker is this one, so that many pairs take little time. One pair meets a real server.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from suffice.release.codec import decode
 from suffice.release.signing import generate_keys
 from suffice.service import api, workers
 from suffice.service.app import make_app
-from suffice.service.records import Desk, Filed
+from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import Settings
-from suffice.service.workers import Workroom
+from suffice.service.workers import Workers
 
 ROWS = 24
 PAIRS, MANY_PAIRS = 4, 60
@@ -153,7 +153,7 @@ def write_clinic(case: Case, side: int, folder: Path, key: Path) -> str:
     settings = SETTINGS.format(table=f"table.{case.form}", policy=case.policy)
     (folder / "suffice.toml").write_text(settings)
     token, text = mint("learner", holder="Ada")
-    Desk(ledger).add_token(token)
+    ServiceRecords(ledger).add_token(token)
     return text
 
 
@@ -175,9 +175,8 @@ class SameProcess:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def settle(self, filed: Filed) -> workers.Outcome:
-        approved = filed.state == "approved"
-        return workers.settle(self._settings, filed.dataset, filed.body, approved=approved)
+    def answer(self, stored: StoredProposal) -> workers.Outcome:
+        return workers.answer_proposal(self._settings, stored)
 
 
 def seen_by_learner(
@@ -186,8 +185,8 @@ def seen_by_learner(
     """Return everything that a learner sees of one clinic, in order."""
     text = write_clinic(case, side, folder, key)
     settings = Settings.load(folder)
-    app, desk = make_app(settings), Desk(Ledger(settings.ledger))
-    workroom, worker = Workroom(settings, desk), SameProcess(settings)
+    app, records = make_app(settings), ServiceRecords(Ledger(settings.ledger))
+    workers, worker = Workers(settings, records), SameProcess(settings)
     seen: list[tuple[str, Any]] = []
 
     async def look(client: httpx.AsyncClient, path: str, body: bytes | None = None) -> None:
@@ -207,11 +206,11 @@ def seen_by_learner(
                     await look(client, place, proposal.encode())
                     if k % 2 == 0 or k == len(proposals) - 1:
                         continue  # two wait at a time, so that their order can show
-                    while workroom._work_once(dataset, worker):
+                    while workers._work_once(dataset, worker):
                         await look(client, place)
                     if case.relabelled and k == 1 and side == 1:
                         write_table(case, case.labels[0], folder)
-                while workroom._work_once(dataset, worker):
+                while workers._work_once(dataset, worker):
                     await look(client, place)
                 for proposal in [*proposals, replace(proposals[0], purpose="never sent")]:
                     await look(client, f"{place}/{proposal.digest}")
@@ -303,75 +302,75 @@ def hash_of(value: object) -> int:
 
 def says_how_many(monkeypatch) -> None:
     """Count labels in a refusal."""
-    settle = workers.settle
+    usual = workers.answer_proposal
 
-    def leaky(settings, dataset, body, *, approved):
-        outcome = settle(settings, dataset, body, approved=approved)
+    def leaky(settings, stored):
+        outcome = usual(settings, stored)
         if outcome.release is None and outcome.answer is not None:
-            reason = f"there are {label_sum(settings, dataset)} of these"
-            outcome = workers.Outcome(Refused(Proposal.load(body).digest, (reason,)).encode())
+            reason = f"there are {label_sum(settings, stored.dataset)} of these"
+            outcome = workers.Outcome(Refused(stored.digest, (reason,)).encode())
         return outcome
 
-    monkeypatch.setattr(workers, "settle", leaky)
+    monkeypatch.setattr(workers, "answer_proposal", leaky)
 
 
 def has_a_length(monkeypatch) -> None:
     """Make an answer as long as the labels are."""
-    settle = workers.settle
+    usual = workers.answer_proposal
 
-    def leaky(settings, dataset, body, *, approved):
-        outcome = settle(settings, dataset, body, approved=approved)
-        if outcome.release is not None and label_sum(settings, dataset) % 2:
+    def leaky(settings, stored):
+        outcome = usual(settings, stored)
+        if outcome.release is not None and label_sum(settings, stored.dataset) % 2:
             outcome = workers.Outcome(outcome.answer + b" ", outcome.release)
         return outcome
 
-    monkeypatch.setattr(workers, "settle", leaky)
+    monkeypatch.setattr(workers, "answer_proposal", leaky)
 
 
 def stops_at_strange_labels(monkeypatch) -> None:
     """Refuse what some labels would break."""
-    settle = workers.settle
+    usual = workers.answer_proposal
 
-    def leaky(settings, dataset, body, *, approved):
-        if label_sum(settings, dataset) % 3 == 0:
-            return workers.Outcome(Refused(Proposal.load(body).digest, (workers._CANNOT,)).encode())
-        return settle(settings, dataset, body, approved=approved)
+    def leaky(settings, stored):
+        if label_sum(settings, stored.dataset) % 3 == 0:
+            return workers.Outcome(Refused(stored.digest, (workers._CANNOT,)).encode())
+        return usual(settings, stored)
 
-    monkeypatch.setattr(workers, "settle", leaky)
+    monkeypatch.setattr(workers, "answer_proposal", leaky)
 
 
 def answers_out_of_turn(monkeypatch) -> None:
     """Let a label decide which of two proposals is answered first."""
-    first = Desk.next_to_work_on
+    first = ServiceRecords.next_to_work_on
 
-    def leaky(desk, dataset):
-        proposal = first(desk, dataset)
-        others = [p for p in desk.proposals(dataset) if p.state == "received"]
-        settings = Settings.load(desk._store.path.parent)
+    def leaky(records, dataset):
+        proposal = first(records, dataset)
+        others = [p for p in records.proposals(dataset) if p.state == "received"]
+        settings = Settings.load(records._store.path.parent)
         if proposal is not None and others and label_sum(settings, dataset) % 2:
             return others[-1]
         return proposal
 
-    monkeypatch.setattr(Desk, "next_to_work_on", leaky)
+    monkeypatch.setattr(ServiceRecords, "next_to_work_on", leaky)
 
 
 def adds_a_header(monkeypatch) -> None:
     """State in a header how large the table is."""
     respond = api._answer_response
 
-    def leaky(filed):
-        response = respond(filed)
+    def leaky(stored):
+        response = respond(stored)
         response.headers["x-table"] = str(leaky.size)
         return response
 
-    settle = workers.settle
+    usual = workers.answer_proposal
 
-    def watch(settings, dataset, body, *, approved):
-        leaky.size = Path(settings.datasets[dataset].table).stat().st_size
-        return settle(settings, dataset, body, approved=approved)
+    def watch(settings, stored):
+        leaky.size = Path(settings.datasets[stored.dataset].table).stat().st_size
+        return usual(settings, stored)
 
     leaky.size = 0
-    monkeypatch.setattr(workers, "settle", watch)
+    monkeypatch.setattr(workers, "answer_proposal", watch)
     monkeypatch.setattr(api, "_answer_response", leaky)
 
 

@@ -81,7 +81,7 @@ def test_no_secret_is_exported(clinic, officer):
     for token in clinic.tokens.values():
         assert token.split("_", 2)[2] not in text
     assert clinic.ledger.secret().hex() not in text
-    for token in clinic.desk.tokens():
+    for token in clinic.records.tokens():
         assert token.hash not in text
 
 

@@ -106,11 +106,11 @@ def test_a_form_needs_its_session(clinic, url):
         other = {"sec-fetch-site": "cross-site"}
         good = {**form, "csrf": csrf}
         assert owner.post("/tokens", data=good, headers=other).status_code == 403
-        before = len(clinic.desk.tokens())
+        before = len(clinic.records.tokens())
         response = owner.post("/tokens", data=good)
         assert response.status_code == 200
         assert "suffice_" in response.text
-        assert len(clinic.desk.tokens()) == before + 1
+        assert len(clinic.records.tokens()) == before + 1
         bad = owner.post("/tokens", data={**good, "days": "0"})
         assert bad.status_code == 400
         assert "1 to 3660 days" in bad.text

@@ -72,7 +72,7 @@ def test_each_role_may_do_what_the_table_says(clinic, client, method, path):
 def test_nobody_does_anything_without_a_good_token(clinic, client, method, path):
     place = path.format(dataset="diagnosis", digest=DIGEST, identity="nobody")
     expired, text = mint("owner")
-    clinic.desk.add_token(
+    clinic.records.add_token(
         type(expired)(**{**vars(expired), "expires": expired.made - timedelta(days=1)})
     )
     for value in (None, "Basic eDp5", "Bearer", "Bearer suffice_a_b", f"Bearer {text}"):

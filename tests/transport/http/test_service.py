@@ -131,7 +131,7 @@ def test_tokens_that_are_not_good_open_nothing(clinic, url):
     text = clinic.new_token("learner")
     identity = text.split("_")[1]
     assert Client(url, text).get("/v1/datasets").status_code == 200
-    clinic.desk.revoke_token(identity)
+    clinic.records.revoke_token(identity)
     for bad in (text, text[:-1], f"suffice_{identity}_", "suffice__", "x" * 500, "x"):
         response = Client(url, bad).get("/v1/datasets")
         assert response.status_code == 401

@@ -55,8 +55,8 @@ def test_the_options_of_a_service_go_together(tmp_path):
 
 def test_the_first_token_is_printed_once(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
-    for token in clinic.desk.tokens():
-        clinic.desk.revoke_token(token.id)
+    for token in clinic.records.tokens():
+        clinic.records.revoke_token(token.id)
     first = suffice("serve", str(clinic.folder), "--init")
     assert first.returncode == 0
     text = first.stdout.split()[-1]
@@ -76,7 +76,7 @@ def test_the_first_token_is_printed_once(tmp_path):
     assert identity in listed.stdout
     assert text.split("_")[2] not in listed.stdout
     assert suffice("token", "revoke", str(clinic.folder), identity).returncode == 0
-    assert clinic.desk.token(identity).revoked is not None
+    assert clinic.records.token(identity).revoked is not None
     assert suffice("token", "revoke", str(clinic.folder), "nobody").returncode == 2
 
 

@@ -52,7 +52,7 @@ def wait_until(condition) -> None:
 
 
 def is_answered(clinic, digest: str) -> bool:
-    return clinic.desk.filed("diagnosis", digest).answer is not None
+    return clinic.records.proposal("diagnosis", digest).answer is not None
 
 
 def processes(group: int) -> list[int]:
@@ -81,7 +81,7 @@ def test_a_signal_to_every_process_ends_the_server_and_loses_nothing(tmp_path, n
         assert (process.returncode, printed, errors) == (0, "", "")
     answered = [first, *(digest for digest in later if is_answered(clinic, digest))]
     assert clinic.charges("diagnosis") == len(answered)
-    assert all(clinic.desk.filed("diagnosis", digest).release for digest in answered)
+    assert all(clinic.records.proposal("diagnosis", digest).release for digest in answered)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="There is no /proc here.")

@@ -79,7 +79,7 @@ class Pair:
         """Let both servers stand still; whoever of them has a turn finishes it before."""
         store = self.clinic.ledger.store
         with store.reading() as records:
-            turns = [row[0] for row in records.db.execute("SELECT holder FROM turns")]
+            turns = [row[0] for row in records.db.execute("SELECT holder FROM leases")]
         wait_until(lambda: not any(map(store.held, turns)))
         for process in self.processes:
             process.send_signal(signal.SIGSTOP)
@@ -199,18 +199,18 @@ def check_many(pair: Pair, count: int) -> None:
         ]
         for request in sent:
             request.result()
-    desk = pair.clinic.desk
-    wait_until(lambda: all(filed.answer for filed in desk.proposals("smoker")))
-    filed = desk.proposals("smoker")
-    assert len(filed) == count
-    granted = [p for p in filed if isinstance(Answer.load(p.answer), Granted)]
+    records = pair.clinic.records
+    wait_until(lambda: all(stored.answer for filed in records.proposals("smoker")))
+    stored = records.proposals("smoker")
+    assert len(stored) == count
+    granted = [p for p in stored if isinstance(Answer.load(p.answer), Granted)]
     (balance,) = [b for b in pair.clinic.ledger.balances() if b.dataset == "smoker"]
     assert balance.spent <= balance.budget.epsilon
     assert len(granted) == balance.debits == len({p.release for p in granted}) == 6
     # In the order of arrival, whichever server it was: the order tells nothing about labels.
     charged = [e.request for e in pair.clinic.ledger.history() if e.dataset == "smoker"]
     assert charged == [Proposal.load(p.body).request for p in granted]
-    assert granted == filed[:6]
+    assert granted == stored[:6]
     pair.clinic.ledger.verify()
 
 
@@ -237,9 +237,9 @@ def test_servers_killed_at_any_moment_overspend_nothing(tmp_path):
                         with suppress(ProcessLookupError):  # a worker ends with its server
                             os.kill(pid, signal.SIGKILL)
                     shot.wait()
-            filed = clinic.desk.proposals
-            wait_until(lambda: all(proposal.answer for proposal in filed("diagnosis")))
-        answers = [Answer.load(proposal.answer) for proposal in filed("diagnosis")]
+            proposals = clinic.records.proposals
+            wait_until(lambda: all(proposal.answer for proposal in proposals("diagnosis")))
+        answers = [Answer.load(proposal.answer) for proposal in proposals("diagnosis")]
         history, balance = clinic.ledger.history(), clinic.ledger.balances()[0]
         ends = Counter(entry.state for entry in history)
         granted = sum(isinstance(answer, Granted) for answer in answers)

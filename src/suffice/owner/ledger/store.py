@@ -104,7 +104,7 @@ _SERVICE = (
         token TEXT NOT NULL REFERENCES tokens (id),
         PRIMARY KEY (dataset, digest, token)
     ) STRICT""",
-    "CREATE TABLE turns (dataset TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
+    "CREATE TABLE leases (dataset TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
 )
 
 SCHEMA = (
