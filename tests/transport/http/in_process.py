@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from suffice.protocol.export import Export
+from suffice.service import workers
 from suffice.service.app import make_app
 from suffice.service.settings import Settings
-from suffice.service.workers import Service
 
 
 def ask(app, method: str, path: str, token: str, content: bytes = b"") -> httpx.Response:
@@ -47,20 +47,20 @@ class Reader:
 def settle_all(clinic, sent: dict[str, list]) -> None:
     """Let workers answer proposals, or leave them to the owner."""
     learner = Reader(clinic, clinic.tokens["learner"])
-    workers = Service(Settings.load(clinic.folder)).workers
+    at_work = workers.Service(Settings.load(clinic.folder)).workers
     for dataset, proposals in sent.items():
         for proposal in proposals:
             answer = learner.post(f"/v1/datasets/{dataset}/proposals", proposal.encode())
             assert answer.status_code == 202, answer.text
     with pytest.MonkeyPatch.context() as patch:  # a process takes seconds to start
         patch.setattr(workers._Worker, "_new_pool", lambda _: ThreadPoolExecutor(1))
-        workers.open()
+        at_work.open()
         try:
             for dataset, proposals in sent.items():
                 for proposal in proposals:
                     wait_until_settled(clinic, dataset, proposal)
         finally:
-            workers.close()
+            at_work.close()
 
 
 def wait_until_settled(clinic, dataset: str, proposal) -> None:
