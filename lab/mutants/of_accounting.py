@@ -314,8 +314,8 @@ MUTANTS = (
     Mutant(
         "stated-epsilon-not-checked",
         "privacy/guarantee.py",
-        "agrees = math.isclose(number(stated), derived, rel_tol=1e-9)",
-        "agrees = number(stated) > 0",
+        "agrees = math.isclose(stated, derived, rel_tol=1e-9)",
+        "agrees = stated > 0",
         ("privacy/test_guarantee.py",),
         "A file shows any epsilon beside an event that costs more.",
     ),

@@ -148,8 +148,8 @@ MUTANTS = (
     Mutant(
         "stated-neighbours-by-any-word",
         "privacy/guarantee.py",
-        'neighbours=_neighbours(data["neighbours"]),',
-        'neighbours=text(data["neighbours"]),',
+        'neighbours: Literal["replace-one"]',
+        "neighbours: str",
         ("release/test_strangers.py::TestClaims::test_neighbours_are_one_word",),
         "A file promises something about other neighbours than those that budgets are about.",
     ),

@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "laundered-by-a-file",
         "tables/pipeline.py",
-        'origin=Provenance.from_json(data["origin"]),',
+        "origin=stated.origin,",
         'origin=Provenance("declared"),',
         (
             "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",

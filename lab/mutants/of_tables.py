@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "origin-in-no-file",
         "tables/pipeline.py",
-        'return {**self._function(), "origin": self.origin.to_json()}',
+        'return {**self._function(), "origin": strict_json.plain(self.origin)}',
         'return {**self._function(), "origin": {"source": "unknown", "rows": []}}',
         (
             "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",

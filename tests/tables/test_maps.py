@@ -16,7 +16,8 @@ from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
-from suffice.tables.maps import MAPS, FeatureMap, _median_gamma, fit_map
+from suffice.strict_json import read
+from suffice.tables.maps import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map
 
 SPECS = (
     "polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3", "ranks:50", "ranks+polynomial:2",
@@ -170,7 +171,7 @@ def test_a_strangers_map_is_checked_before_it_is_used():
             FeatureMap("polynomial", degree, wide)
     for data in (None, {}, {"kind": "rff", "size": 0}, {"kind": "rff", "size": 1.5}, {"kind": 3}):
         with pytest.raises(CorruptFileError):
-            FeatureMap.from_json(data, good.named_arrays())
+            FeatureMap.of_file(read(StatedMap, data), good.named_arrays())
 
 
 @pytest.mark.parametrize("kind", ["pca", "nystroem"])

@@ -4,14 +4,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
-from suffice import plain_text
+from suffice import plain_text, strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
+from suffice.plain_text import FromFile
 from suffice.privacy import calibrate, words
 from suffice.privacy.accounting import Composed, Effort, as_stated, compose_events, event_from_json
 from suffice.privacy.events import Event, Unbounded
-from suffice.strict_json import number, text
+from suffice.strict_json import number
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Protection", "Scope", "Unit", "compose"]
 
@@ -89,10 +90,6 @@ class Assumption:
 
     def __str__(self) -> str:
         return f"{plain_text.phrase(self.statement)} ({plain_text.phrase(self.checked)})"
-
-    def to_json(self) -> dict[str, str]:
-        """Return the assumption as plain JSON values."""
-        return {"statement": self.statement, "checked": self.checked}
 
 
 @dataclass(frozen=True)
@@ -270,18 +267,19 @@ class Guarantee:
 
     def to_json(self) -> dict[str, Any]:
         """Return the guarantee as JSON values: the event, and the epsilon computed from it."""
-        return {
-            "unit": self.unit.value,
-            "event": self.event.to_json(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "scope": self.scope.value,
-            "kind": self.kind.value,
-            "neighbours": self.neighbours,
-            "public": list(self.public),
-            "assumptions": [assumption.to_json() for assumption in self.assumptions],
-            "of": list(self.columns),
-        }
+        stated = _StatedGuarantee(
+            unit=self.unit,
+            event=self.event.to_json(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            scope=self.scope,
+            kind=self.kind,
+            neighbours="replace-one",
+            public=self.public,
+            assumptions=self.assumptions,
+            of=self.columns,
+        )
+        return {**strict_json.plain(stated), "neighbours": self.neighbours}
 
     @classmethod
     def from_json(cls, data: object, effort: Effort | None = None) -> "Guarantee":
@@ -299,74 +297,65 @@ class Guarantee:
         CorruptFileError
             If a field is missing or malformed, or the epsilon is not the one of the event.
         """
-        if not isinstance(data, dict) or set(data) != _FIELDS:
-            raise CorruptFileError("A guarantee in the file has missing or unknown fields.")
+        stated = strict_json.read(_StatedGuarantee, data, "guarantee in the file")
         try:
             guarantee = cls(
-                unit=Unit(data["unit"]),
-                event=_event(data, effort or Effort()),
-                delta=number(data["delta"]),
-                scope=Scope(data["scope"]),
-                kind=Protection(data["kind"]),
-                neighbours=_neighbours(data["neighbours"]),
-                public=tuple(map(_phrase, data["public"])),
-                assumptions=tuple(_assumption(item) for item in data["assumptions"]),
-                columns=tuple(map(_phrase, data["of"])),
+                unit=stated.unit,
+                event=_event(stated, effort or Effort()),
+                delta=stated.delta,
+                scope=stated.scope,
+                kind=stated.kind,
+                neighbours=stated.neighbours,
+                public=tuple(map(FromFile, stated.public)),
+                assumptions=tuple(
+                    Assumption(FromFile(a.statement), FromFile(a.checked))
+                    for a in stated.assumptions
+                ),
+                columns=tuple(map(FromFile, stated.of)),
             )
         except ReleaseError:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptFileError("A guarantee in the file is not valid.") from error
-        _check_stated(guarantee, data["epsilon"])
-        if guarantee.epsilon is None:
+        _check_stated(guarantee, stated.epsilon)
+        if guarantee.epsilon is None or stated.epsilon is None:
             return guarantee
-        stated = (guarantee.event, guarantee.delta, number(data["epsilon"]))
-        return replace(guarantee, stated=stated)
+        return replace(guarantee, stated=(guarantee.event, guarantee.delta, stated.epsilon))
 
 
-_FIELDS = {
-    "unit", "event", "epsilon", "delta", "scope", "kind", "neighbours", "public", "assumptions",
-    "of",
-}  # fmt: skip
+@dataclass(frozen=True)
+class _StatedGuarantee:
+    """A guarantee as a file states it; a file may not choose what its guarantee compares."""
+
+    unit: Unit
+    event: Any
+    epsilon: float | None
+    delta: float
+    scope: Scope
+    kind: Protection
+    neighbours: Literal["replace-one"]
+    public: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    of: tuple[str, ...]
 
 
-def _event(data: dict[str, Any], effort: Effort) -> Event:
+def _event(stated: _StatedGuarantee, effort: Effort) -> Event:
     """Return the event of a guarantee in a file; a composed one with the epsilon stated."""
-    event = event_from_json(data["event"])
+    event = event_from_json(stated.event)
     if not isinstance(event, Composed):
         return event
-    delta = calibrate.check_delta(number(data["delta"]))
-    return as_stated(event, delta, number(data["epsilon"]), effort)
+    delta = calibrate.check_delta(stated.delta)
+    return as_stated(event, delta, number(stated.epsilon), effort)
 
 
-def _neighbours(value: object) -> str:
-    """Return the only word allowed: a file may not choose what its guarantee compares."""
-    if value != "replace-one":
-        raise CorruptFileError("The neighbours of a guarantee in the file must be replace-one.")
-    return "replace-one"
-
-
-def _check_stated(guarantee: Guarantee, stated: object) -> None:
+def _check_stated(guarantee: Guarantee, stated: float | None) -> None:
     derived = guarantee.epsilon
     if derived is None or stated is None:
         agrees = derived is stated
     else:
-        agrees = math.isclose(number(stated), derived, rel_tol=1e-9)
+        agrees = math.isclose(stated, derived, rel_tol=1e-9)
     if not agrees:
         raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
-
-
-def _assumption(item: object) -> Assumption:
-    if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
-        raise CorruptFileError(
-            "An assumption in the file needs a statement and how it was checked."
-        )
-    return Assumption(_phrase(item["statement"]), _phrase(item["checked"]))
-
-
-def _phrase(value: object) -> str:
-    """Return text from a file, marked as such, so that it is shown in quotes."""
-    return plain_text.FromFile(text(value))
 
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:

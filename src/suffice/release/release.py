@@ -24,7 +24,6 @@ from suffice.release.claims import Stated
 from suffice.release.columns import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.release.file import joined, payload_of, write_whole
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
-from suffice.strict_json import number, text
 from suffice.tables.pipeline import Pipeline
 
 __all__ = [
@@ -142,12 +141,19 @@ class Covariance:
     @classmethod
     def from_json(cls, data: object, arrays: dict[str, NDArray[Any]]) -> "Covariance":
         """Return the covariance that `to_json` and `arrays` described."""
-        if not isinstance(data, dict) or set(data) != {"form", "variance"}:
-            raise CorruptFileError("The noise covariance must hold a form and a variance.")
+        stated = strict_json.read(_StatedCovariance, data, "noise covariance")
         try:
-            return cls(text(data["form"]), number(data["variance"]), arrays.get("noise.array"))
+            return cls(stated.form, stated.variance, arrays.get("noise.array"))
         except ParameterError as error:
             raise CorruptFileError("The noise covariance in the file is not valid.") from error
+
+
+@dataclass(frozen=True)
+class _StatedCovariance:
+    """A covariance as a file states it, without its array."""
+
+    form: str
+    variance: float
 
 
 _MOST_ROWS = 1 << 26  # a bit each: 11 MB in a file

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from suffice.errors import CorruptFileError, ParameterError
-from suffice.strict_json import number, text
+from suffice.errors import ParameterError
 
 __all__ = [
     "MAPS",
@@ -143,29 +142,28 @@ class FeatureMap:
         MAPS[self.kind].apply(self.arrays, centred, out)
         return out
 
-    def to_json(self) -> dict[str, Any]:
-        """Return kind and size as plain JSON values."""
-        return {"kind": self.kind, "size": self.size}
+    @property
+    def stated(self) -> "StatedMap":
+        """Kind and size, as a file states them."""
+        return StatedMap(self.kind, self.size)
 
     def named_arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays, named as they travel in a release."""
         return {_PREFIX + name: array for name, array in self.arrays.items()}
 
     @classmethod
-    def from_json(cls, data: Any, arrays: Mapping[str, np.ndarray]) -> "FeatureMap":
-        """Return the map that `to_json` and `named_arrays` described."""
-        if not isinstance(data, dict) or set(data) != {"kind", "size"}:
-            raise CorruptFileError(
-                "The feature map in the file is not valid: it must hold its kind and its size."
-            )
+    def of_file(cls, stated: "StatedMap", arrays: Mapping[str, np.ndarray]) -> "FeatureMap":
+        """Return the map that `stated` and `named_arrays` described."""
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-        size = number(data["size"])
-        if size != int(size) or not 1 <= size <= MOST_OUTPUTS:
-            raise CorruptFileError(
-                "The feature map in the file is not valid: its size must be a whole number"
-                f" between 1 and {MOST_OUTPUTS}."
-            )
-        return cls(text(data["kind"]), int(size), own)
+        return cls(stated.kind, stated.size, own)
+
+
+@dataclass(frozen=True)
+class StatedMap:
+    """Kind and size of a feature map, as a file states them beside its arrays."""
+
+    kind: str
+    size: Annotated[int, ("minimum", 1), ("maximum", MOST_OUTPUTS)]
 
 
 def _check_size(kind: str, size: int) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from suffice import strict_json
 from suffice.errors import CorruptFileError, MissingValuesError, ParameterError, TableError
-from suffice.strict_json import number, text
-from suffice.tables.maps import FeatureMap
+from suffice.tables.maps import FeatureMap, StatedMap
 from suffice.tables.terms import TEMPORAL_UNITS, UNKNOWN, Missing, MissingRule, Provenance
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Pipeline", "encode"]
 
 
-_FIELDS = {"columns", "missing", "map", "bound", "intercept", "origin"}
 _LARGEST_BOUND = 2.0**300  # of a length: its square, and that of its inverse, are still floats
 
 
@@ -53,7 +52,7 @@ class Column:
     """
 
     name: str
-    categories: tuple[Any, ...] | None = None
+    categories: tuple[str | int | bool, ...] | None = None
     unit: str = ""
     other: bool = False
 
@@ -65,16 +64,8 @@ class Column:
             )
         if self.other and self.categories is None:
             raise ParameterError("A column of numbers cannot have an other category.")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the column as plain JSON values."""
-        categories = None if self.categories is None else list(self.categories)
-        return {
-            "name": self.name,
-            "categories": categories,
-            "unit": self.unit,
-            "other": self.other,
-        }
+        if self.categories is not None and len({*self.categories}) < len(self.categories):
+            raise ParameterError("A category of a column is listed twice.")
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -365,14 +356,14 @@ class Pipeline:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as plain JSON values."""
-        return {**self._function(), "origin": self.origin.to_json()}
+        return {**self._function(), "origin": strict_json.plain(self.origin)}
 
     def _function(self) -> dict[str, Any]:
         """Return everything that the pipeline does, except the vectors."""
         return {
-            "columns": [column.to_json() for column in self.columns],
+            "columns": strict_json.plain(self.columns),
             "missing": self.missing,
-            "map": None if self.map is None else self.map.to_json(),
+            "map": None if self.map is None else strict_json.plain(self.map.stated),
             "bound": self.bound,
             "intercept": self.intercept,
         }
@@ -396,47 +387,30 @@ class Pipeline:
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
-        if not isinstance(data, dict) or set(data) != _FIELDS:
-            raise CorruptFileError(
-                "The pipeline in the file is not valid: a field is missing, or is not known."
-            )
+        stated = strict_json.read(_StatedPipeline, data, "pipeline in the file")
         try:
             return cls(
-                columns=tuple(_column(item) for item in data["columns"]),
-                missing=data["missing"],
+                columns=stated.columns,
+                missing=stated.missing,
                 mean=arrays["pipeline.mean"],
                 scale=arrays["pipeline.scale"],
-                bound=number(data["bound"]),
-                intercept=number(data["intercept"]),
+                bound=stated.bound,
+                intercept=stated.intercept,
                 fill=arrays.get("pipeline.fill"),
-                map=None if data["map"] is None else FeatureMap.from_json(data["map"], arrays),
-                origin=Provenance.from_json(data["origin"]),
+                map=None if stated.map is None else FeatureMap.of_file(stated.map, arrays),
+                origin=stated.origin,
             )
-        except CorruptFileError:
-            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError("The pipeline in the file is not valid.") from error
 
 
-def _column(item: Any) -> Column:
-    if not isinstance(item, dict) or set(item) != {"name", "categories", "unit", "other"}:
-        raise CorruptFileError(
-            "The pipeline in the file is not valid: a column must have a name, categories, a unit"
-            " and an other category."
-        )
-    name, categories, unit, other = (
-        text(item["name"]), item["categories"], text(item["unit"]), item["other"]
-    )  # fmt: skip
-    if not isinstance(other, bool):
-        raise CorruptFileError(
-            "The pipeline in the file is not valid: a column has an other category or has none."
-        )
-    if categories is None:
-        return Column(name, None, unit, other)
-    if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
-        raise CorruptFileError(
-            "The pipeline in the file is not valid: categories must be a list of texts or integers."
-        )
-    if len(set(categories)) < len(categories):
-        raise CorruptFileError("The pipeline in the file is not valid: a category is listed twice.")
-    return Column(name, tuple(categories), unit, other)
+@dataclass(frozen=True)
+class _StatedPipeline:
+    """A pipeline as a file states it, without its vectors."""
+
+    columns: tuple[Column, ...]
+    missing: Missing
+    map: StatedMap | None
+    bound: float
+    intercept: float
+    origin: Provenance

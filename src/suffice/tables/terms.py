@@ -9,9 +9,9 @@ guarantee. It is a statement of whoever wrote the file, as everything in a file 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
-from suffice.errors import CorruptFileError, ParameterError
+from suffice.errors import ParameterError
 from suffice.strict_json import is_digest
 
 __all__ = [
@@ -89,25 +89,6 @@ class Provenance:
             f" and {len(self.rows) - _SHOWN_HASHES} more" if len(self.rows) > _SHOWN_HASHES else ""
         )
         return " ".join([self.source, ", ".join(self.rows[:_SHOWN_HASHES])]).strip() + more
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the origin as plain JSON values."""
-        return {"source": self.source.value, "rows": list(self.rows)}
-
-    @classmethod
-    def from_json(cls, data: Any) -> "Provenance":
-        """Return the origin that `to_json` wrote."""
-        if not isinstance(data, dict) or set(data) != {"source", "rows"}:
-            raise CorruptFileError(
-                "The origin of the pipeline is not valid: it must hold a source and rows."
-            )
-        try:
-            origin = cls(Origin(data["source"]), tuple(data["rows"]))
-        except (ValueError, TypeError) as error:
-            raise CorruptFileError("The origin of the pipeline is not valid.") from error
-        if origin.to_json() != data:
-            raise CorruptFileError("The origin of the pipeline is not valid.")
-        return origin
 
 
 DECLARED = Provenance(Origin.DECLARED)
