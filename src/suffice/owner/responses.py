@@ -332,8 +332,10 @@ class PrivateCells:
 
     def result(self) -> Cells:
         """Return labels, codes and lattice integers of all records: private."""
-        labels, codes, exact = map(_concatenate, zip(*self._parts, strict=True))
-        self._parts = [(labels, codes, exact)]  # joined once
+        if len(self._parts) > 1:  # joined once
+            joined = [np.concatenate(cells) for cells in zip(*self._parts, strict=True)]
+            self._parts = [(joined[0], joined[1], joined[2])]
+        labels, codes, exact = self._parts[0]
         return labels, codes, exact
 
     def _lattice(self, column: SpreadColumn) -> Lattice:
@@ -366,7 +368,10 @@ class PrivateCells:
     def _randomised_codes(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised code per discrete cell, (records, columns)."""
         codes = np.empty_like(clean)
-        for noise, positions in _columns_by_noise(self._discrete).items():
+        columns_by_noise: dict[Flips | Added, list[int]] = {}
+        for position, column in enumerate(self._discrete):
+            columns_by_noise.setdefault(column.noise, []).append(position)
+        for noise, positions in columns_by_noise.items():
             response = self._channels[noise]
             if len(positions) == clean.shape[1]:
                 return response.randomise(clean)
@@ -379,18 +384,6 @@ class PrivateCells:
         for j, column in enumerate(self._continuous):
             numbers[:, j] = self._lattice(column).randomise(clean[:, j])
         return numbers
-
-
-def _concatenate(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _columns_by_noise(columns: Sequence[SpreadColumn]) -> dict[Flips | Added, list[int]]:
-    """Return the positions of the columns that share their noise."""
-    positions: dict[Flips | Added, list[int]] = {}
-    for position, column in enumerate(columns):
-        positions.setdefault(column.noise, []).append(position)
-    return positions
 
 
 def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
@@ -760,7 +753,9 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         if values is None:
             return SpreadColumn(name, None, _for_column(name, lambda: self._added(limits, noise)))
         possible_values = (
-            tuple(values) if isinstance(values, range) else tuple(map(_python_value, values))
+            tuple(values)
+            if isinstance(values, range)
+            else tuple(v.item() if isinstance(v, np.generic) else v for v in values)
         )
         return SpreadColumn(
             name,
@@ -805,10 +800,6 @@ def _flips(states: int, flip: Any) -> Flips:
             "The noise must be a probability, or a square matrix of probabilities."
         )
     return Flips(states, table=tuple(tuple(row) for row in table.tolist()))
-
-
-def _python_value(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _for_column(name: str, make: Callable[[], _T]) -> _T:

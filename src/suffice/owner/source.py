@@ -190,25 +190,23 @@ class PublicSource(Source):
             return source
         check_order(source.data, "the order says which rows have labels")
         with collected_notes():  # what may be said of the table is said where it is read
-            mask = ~_rows_without_label(source.data, self.label, self.features, self.y)
+            mask = ~source._rows_without_label()
         if not mask.any():
             raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
         rows = Picked(source.data, mask)
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
 
-
-def _rows_without_label(
-    data: Any, label: str | None, features: Sequence[str] | None, y: Any
-) -> np.ndarray:
-    """Return which rows have no label."""
-    if label is None:
-        return missing_labels(y)
-    if features is None:
-        table = open_table(data, text=[label])
-    else:
-        table = open_columns(data, features, label=label)
-    return np.concatenate([missing_labels(b.column(label)) for b in table.batches([label])])
+    def _rows_without_label(self) -> np.ndarray:
+        """Return which rows have no label."""
+        label = self.label
+        if label is None:
+            return missing_labels(self.y)
+        if self.features is None:
+            table = open_table(self.data, text=[label])
+        else:
+            table = open_columns(self.data, self.features, label=label)
+        return np.concatenate([missing_labels(b.column(label)) for b in table.batches([label])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +261,14 @@ class LabelledPart(RowsPart):
         columns = [*self.columns, *([] if self.label is None else [self.label])]
         for batch in self.part.batches(columns):
             rows = slice(start, start := start + batch.num_rows)
-            bags = None if self.bags is None else self.bags[rows]
-            yield LabelledBatch(batch, self._codes(batch, rows), bags)
+            if self.codes is None:
+                labels = batch.column(self.label)
+                codes = label_codes(labels, self.classes, outside=self.outside)
+            else:
+                codes = self.codes[rows]
+                if len(codes) < batch.num_rows:
+                    self._check_length(start, len(self.codes))
+            yield LabelledBatch(batch, codes, None if self.bags is None else self.bags[rows])
         for separate_array in (self.codes, self.bags):
             if separate_array is not None:
                 self._check_length(start, len(separate_array))
@@ -276,14 +280,6 @@ class LabelledPart(RowsPart):
             label_batches = self.part.batches([self.label])
             codes = [label_codes(b.column(0), self.classes, outside="none") for b in label_batches]
         return sum(int((c < 0).sum()) for c in codes), sum(map(len, codes))
-
-    def _codes(self, batch: pa.RecordBatch, rows: slice) -> np.ndarray:
-        if self.label is not None:
-            return label_codes(batch.column(self.label), self.classes, outside=self.outside)
-        assert self.codes is not None  # noqa: S101  # for the type checker
-        if len(self.codes) < rows.stop:
-            self._check_length(rows.stop, len(self.codes))
-        return self.codes[rows]
 
     def _check_length(self, rows: int, labels: int) -> None:
         """Raise unless there is one label, or one line of bags, for each row."""
@@ -317,6 +313,9 @@ def labelled_parts(
         raise TableError(
             f"There are {sum(sizes)} rows but {len(codes)} labels. Give one label for each row."
         )
+    slices = [slice(None)]  # of the one part of a table whose size is not known
+    if sizes is not None:
+        slices = [slice(*ends) for ends in pairwise([0, *accumulate(sizes)])]
     return [
         LabelledPart(
             part,
@@ -327,7 +326,7 @@ def labelled_parts(
             None if codes is None else codes[rows],
             None if bags is None else bags[rows],
         )
-        for part, rows in zip(parts, _part_slices(sizes), strict=True)
+        for part, rows in zip(parts, slices, strict=True)
     ]
 
 
@@ -338,14 +337,6 @@ def counted(parts: Sequence[LabelledPart], source: Source) -> StrangeLabelsError
     skipping = " To skip rows without a label, use --missing-labels skip."
     advice = skipping if isinstance(source, PublicSource) else ""
     return StrangeLabelsError(strange, rows, parts[0].classes, advice)
-
-
-def _part_slices(sizes: Sequence[int] | None) -> list[slice]:
-    """Return where the rows of each part stand in a list of one item a row."""
-    if sizes is None:  # there is one part
-        return [slice(None)]
-    ends = list(accumulate(sizes))
-    return [slice(*ends_of) for ends_of in pairwise([0, *ends])]
 
 
 def labelled_batches(
@@ -458,7 +449,15 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
             f"Columns with a different whole number in every row: {listed(numbered)}. If these are"
             " ids, leave them out with --drop."
         )
-    constant = [name for name in features if _is_constant(summary, name)]
+    constant = [
+        name
+        for name in features
+        if (
+            len({*summary.counts[name]} - {None}) <= 1
+            if name in summary.counts
+            else summary.deviation[name] == 0
+        )
+    ]
     if constant:
         note(
             "Columns with the same value in all rows, from which nothing can be learnt:"
@@ -484,9 +483,3 @@ def _differs_everywhere(summary: Summary, name: str) -> bool:
         return False
     all_different = bool((summary.sample.weights == 1).all())
     return all_different and len(column) >= _FEW and len(column.unique()) == len(column)
-
-
-def _is_constant(summary: Summary, name: str) -> bool:
-    if name in summary.counts:
-        return len([text for text in summary.counts[name] if text is not None]) <= 1
-    return summary.deviation[name] == 0
