@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "record-moved-by-one-row",
         "owner/rados.py",
-        "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
-        "steps = math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
+        "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _ROUNDING_MARGIN",
+        "steps = math.sqrt(memberships) * _row_steps(pipeline, step) * _ROUNDING_MARGIN",
         (
             "owner/rados/test_rado_privacy.py::test_one_record_never_moves_the_matrix_further_than_is_paid_for",
             "owner/rados/test_rado_privacy.py::test_balanced_signs_attain_sqrt_two_n",
@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "record-in-one-rado",
         "owner/rados.py",
-        "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE",
-        "steps = 2 * _row_steps(pipeline, step) * _MORE",
+        "steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _ROUNDING_MARGIN",
+        "steps = 2 * _row_steps(pipeline, step) * _ROUNDING_MARGIN",
         (
             "owner/rados/test_rado_privacy.py::test_one_record_never_moves_the_matrix_further_than_is_paid_for",
             "owner/rados/test_rado_privacy.py::test_balanced_signs_attain_sqrt_two_n",
@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "row-not-rounded",
         "owner/rados.py",
-        "return (clipped / step + math.sqrt(width) / 2) * _MORE",
-        "return (clipped / step) * _MORE",
+        "return (clipped / step + math.sqrt(width) / 2) * _ROUNDING_MARGIN",
+        "return (clipped / step) * _ROUNDING_MARGIN",
         (
             "owner/rados/test_rado_privacy.py::test_one_label_moves_the_shared_vector_by_its_row_at_most",
             "owner/rados/test_rado_privacy.py::test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for",
@@ -50,8 +50,8 @@ MUTANTS = (
     Mutant(
         "attribute-in-one-rado",
         "owner/rados.py",
-        "return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)",
-        "return _sensitivity(steps * _MORE, count * coordinates)",
+        "return _sensitivity(math.sqrt(memberships) * steps * _ROUNDING_MARGIN, count * coordinates)",
+        "return _sensitivity(steps * _ROUNDING_MARGIN, count * coordinates)",
         (
             "owner/rados/test_rado_privacy.py::test_one_value_moves_its_own_coordinates_by_its_range",
         ),

@@ -85,8 +85,8 @@ __all__ = [
 ]
 
 
-_WORDS = 2**20  # of fair bits drawn at once: 8 MB
-_SPARE = 64  # words: to need more has, for either use below, a chance far below 10^-100
+_WORDS_AT_ONCE = 2**20  # of fair bits drawn at once: 8 MB
+_SPARE_WORDS = 64  # words: to need more has, for either use below, a chance far below 10^-100
 
 
 class HadamardSubsets:
@@ -142,7 +142,7 @@ class HadamardSubsets:
     def _orders(self, blocks: int) -> np.ndarray:
         """Return one uniform permutation of 0..B - 1 per block."""
         orders = np.empty((blocks, self._size), dtype=np.int32)
-        while not kernel.shuffle(_halves(blocks * self._size + _SPARE), orders):
+        while not kernel.shuffle(_halves(blocks * self._size + _SPARE_WORDS), orders):
             pass  # too many words were rejected: all are drawn anew
         return orders
 
@@ -207,7 +207,7 @@ class ChosenSubsets(FreeSubsets):
         bits = np.empty((2 * -(-rows // 16), self._count), dtype=np.uint8)
         while True:
             remaining = self._remaining.copy()
-            words = _halves(rows * self._count + _SPARE)
+            words = _halves(rows * self._count + _SPARE_WORDS)
             if kernel.choose(words, remaining, self._rows, rows, bits):
                 break
         self._remaining, self._rows = remaining, self._rows - rows
@@ -222,7 +222,7 @@ def binomials(trials: int, count: int, low: int) -> np.ndarray:
     words = -(-trials // 64)
     draws = np.full(count, -1)
     while (pending := np.flatnonzero((draws < low) | (draws > trials - low))).size:
-        batch = pending[: max(1, _WORDS // words)]
+        batch = pending[: max(1, _WORDS_AT_ONCE // words)]
         bits = private_words(words * len(batch)).reshape(len(batch), words)
         bits[:, -1] >>= np.uint64(-trials % 64)
         draws[batch] = np.bitwise_count(bits).sum(axis=1)
@@ -270,7 +270,7 @@ class RadoUnit(StrEnum):
     ATTRIBUTE = "attribute"
 
 
-_MORE = 1 + 1e-12  # than a handful of float operations can lose
+_ROUNDING_MARGIN = 1 + 1e-12  # than a handful of float operations can lose
 
 
 def most_memberships(count: int, signs: str) -> int:
@@ -282,11 +282,11 @@ def _row_steps(pipeline: Pipeline, step: float) -> float:
     """Return the largest 2-norm of a row on the lattice, from its declared bound."""
     width = len(pipeline.outputs)
     clipped = pipeline.norm_bound * (1 + (width + 8) * 2.0**-52)  # clipping rounds
-    return (clipped / step + math.sqrt(width) / 2) * _MORE  # and so does the lattice
+    return (clipped / step + math.sqrt(width) / 2) * _ROUNDING_MARGIN  # and so does the lattice
 
 
 def _sensitivity(steps: float, dimension: int) -> Sensitivity:
-    return Sensitivity(math.ceil(steps * math.sqrt(dimension) * _MORE), steps, dimension)
+    return Sensitivity(math.ceil(steps * math.sqrt(dimension) * _ROUNDING_MARGIN), steps, dimension)
 
 
 def label_sensitivity(pipeline: Pipeline, step: float) -> Sensitivity:
@@ -298,7 +298,7 @@ def record_sensitivity(
     pipeline: Pipeline, step: float, memberships: int, count: int
 ) -> Sensitivity:
     """Return how far one record moves the whole matrix: 2 sqrt(memberships) max ||x||."""
-    steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _MORE
+    steps = 2 * math.sqrt(memberships) * _row_steps(pipeline, step) * _ROUNDING_MARGIN
     return _sensitivity(steps, count * len(pipeline.outputs))
 
 
@@ -307,8 +307,8 @@ def attribute_sensitivity(
 ) -> Sensitivity:
     """Return how far one value moves the coordinates of its column: ``reach`` in each rado."""
     # Both values are rounded to the lattice, and a little before it.
-    steps = reach * _MORE / step + math.sqrt(coordinates) * (1 + 2.0**-10)
-    return _sensitivity(math.sqrt(memberships) * steps * _MORE, count * coordinates)
+    steps = reach * _ROUNDING_MARGIN / step + math.sqrt(coordinates) * (1 + 2.0**-10)
+    return _sensitivity(math.sqrt(memberships) * steps * _ROUNDING_MARGIN, count * coordinates)
 
 
 _SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")

@@ -125,8 +125,8 @@ def _keys(table: Table, names: Sequence[str]) -> Iterator[np.ndarray]:
 
 
 UNCLIPPED = 2.0**300  # a norm bound that no row reaches
-_CODED = (0.0, 1.0)  # the two values of a protected column, unless its range declares others
-_ROOM = 1 + 2.0**-20  # a box inside its norm bound, whatever floats round
+_CODED_VALUES = (0.0, 1.0)  # the two values of a protected column, unless its range declares others
+_BOX_MARGIN = 1 + 2.0**-20  # a box inside its norm bound, whatever floats round
 
 Range = tuple[float, float]
 
@@ -401,7 +401,9 @@ class PrivateScaling:
             raise ParameterError(
                 f"{strange[0]!r} is declared, but it is no feature column of numbers."
             )
-        coded = ByColumn(dict.fromkeys(protect, _CODED) | dict(declared.named), declared.others)
+        coded = ByColumn(
+            dict.fromkeys(protect, _CODED_VALUES) | dict(declared.named), declared.others
+        )
         limits = {name: coded[name] for name in numbers}
         return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
 
@@ -474,7 +476,7 @@ class PrivateScaling:
         """Return the norm that rows are clipped at."""
         of_pipeline = rows.pipeline.bound
         if boxed:
-            box = rows.box_norm() * _ROOM
+            box = rows.box_norm() * _BOX_MARGIN
             if (self.pipeline is not None and of_pipeline < box) or self.bound is not None:
                 raise ParameterError(
                     "--unit attribute works only if rows are not clipped. Remove --bound; it is"
@@ -500,7 +502,7 @@ class PrivateScaling:
             )
         numbers = [c.name for c in rows.pipeline.columns if c.categories is None]
         if set(numbers) <= set(rows.ranges):
-            return rows.box_norm() * _ROOM
+            return rows.box_norm() * _BOX_MARGIN
         raise ParameterError(
             "A guarantee needs a bound on the length of rows, known beforehand. Declare --bound or"
             " --range, or give a public table with --standardize FILE (Python: bound, ranges,"

@@ -32,9 +32,9 @@ from suffice.release.release import RowSet
 
 __all__ = ["Averaged", "Distilled", "procedure_of"]
 
-_SHARE = 5e-4  # of the largest change of the gradient, to which the risk is solved
-_REACHABLE = 1e-8  # per coordinate: what floats can be solved to
-_LATTICE = 2.0**-32  # of the sensitivity, rounded: the step of released parameters
+_CERTIFICATE_SHARE = 5e-4  # of the largest change of the gradient, to which the risk is solved
+_REACHABLE_GRADIENT = 1e-8  # per coordinate: what floats can be solved to
+_LATTICE_SHARE = 2.0**-32  # of the sensitivity, rounded: the step of released parameters
 _MAX_ITER = 20_000
 
 
@@ -84,9 +84,11 @@ class Distilled(_ReleasedModel):
         self._majority, self._lam = majority, lam
         self.statistic = "votes" if majority else "operator"
         moved = self._gradient_change(1 if majority else public.enrolled.count)
-        self.certificate = max(_SHARE * moved, _REACHABLE * math.sqrt(public.dimension))
+        self.certificate = max(
+            _CERTIFICATE_SHARE * moved, _REACHABLE_GRADIENT * math.sqrt(public.dimension)
+        )
         distance = (moved + 2 * self.certificate) / lam
-        self.unit = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE
+        self.unit = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE_SHARE
         two = (distance / self.unit + math.sqrt(public.dimension)) * (1 + 1e-9)
         self.noise = public.noise_within(two)
 

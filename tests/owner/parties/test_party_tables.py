@@ -100,7 +100,7 @@ def test_a_category_that_one_party_alone_has_stops_nobody():
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
     in_one_block = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
-    monkeypatch.setattr("suffice.owner.parties.gathering._CELLS", 50 * 3 * 2)
+    monkeypatch.setattr("suffice.owner.parties.gathering._SCORES_AT_ONCE", 50 * 3 * 2)
     parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     assert np.array_equal(in_one_block.total, parts.total)
 

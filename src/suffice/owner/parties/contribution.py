@@ -79,7 +79,7 @@ VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
 # and 64-bit integers the sum of two million parties.
 _SUM_BITS = 40
 _LEAST_BITS, _MOST_BITS = 10, 30
-_CLIP = 0.95  # long rows do not set the noise here, their mean does: clip outliers only
+_CLIP_QUANTILE = 0.95  # long rows do not set the noise here, their mean does: clip outliers only
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class AuxiliaryRows:
         """
         preprocessing = Preprocessing(**settings)
         if preprocessing.clip is None and preprocessing.pipeline is None:
-            preprocessing = replace(preprocessing, clip=_CLIP)
+            preprocessing = replace(preprocessing, clip=_CLIP_QUANTILE)
         table = _open_typed(data, preprocessing.pipeline, features)
         public = preprocessing.read_public(
             table, None, features, Computing(), features_listed=features is not None
@@ -379,7 +379,7 @@ class AgreedRows:
 
 
 FORMS = ("hard", "simplex")
-_NEARLY_ONE = 1e-6  # by which the shares of one row may miss one
+_SUM_TOLERANCE = 1e-6  # by which the shares of one row may miss one
 
 
 def votes_of(
@@ -451,7 +451,7 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
     """
     shares = np.asarray(shares, dtype=np.float64)
     likely = np.isfinite(shares).all() and (shares >= 0).all()
-    if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _NEARLY_ONE:
+    if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _SUM_TOLERANCE:
         raise ParameterError(
             "Simplex votes must be proportions: at least 0, with a sum of 1 in each row. Normalise"
             " each row, or use votes='hard'."
@@ -475,8 +475,12 @@ def operator_weights(weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(weights.T, dtype=np.float64)
 
 
-_MOST_KNORM = 100_000  # numbers: each is drawn to hundreds of bits, which takes minutes by then
-_FLOOR = 2.0**-20  # of the largest variance: directions with less are whitened to this only
+_MOST_KNORM_NUMBERS = (
+    100_000  # numbers: each is drawn to hundreds of bits, which takes minutes by then
+)
+_VARIANCE_FLOOR = (
+    2.0**-20
+)  # of the largest variance: directions with less are whitened to this only
 
 
 def reach(codes: np.ndarray, shape: Shape | None) -> float:
@@ -508,7 +512,7 @@ def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta:
     if mechanism == "gaussian":
         return GaussianNoise.calibrated(sensitivity, epsilon, delta)
     if mechanism == "knorm":
-        if sensitivity.dimension > _MOST_KNORM:
+        if sensitivity.dimension > _MOST_KNORM_NUMBERS:
             raise ParameterError(
                 "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
                 " Gaussian noise."
@@ -528,7 +532,9 @@ def whitened_shape(codes: np.ndarray) -> Shape | None:
     if codes.shape[1] > MOST_SHAPED:
         return None
     values, vectors = np.linalg.eigh(codes.T @ codes / len(codes))
-    return Shape.of(whitening(np.maximum(values, 0.0), vectors, _FLOOR * float(values[-1]), 1.0))
+    return Shape.of(
+        whitening(np.maximum(values, 0.0), vectors, _VARIANCE_FLOOR * float(values[-1]), 1.0)
+    )
 
 
 def operator_sensitivity(codes: np.ndarray, shape: Shape | None, classes: int) -> Sensitivity:
@@ -548,7 +554,7 @@ def mechanism_name(noise: Noise) -> str:
     return "gaussian" if isinstance(noise, GaussianNoise) else "knorm"
 
 
-_STEPS = 2**30  # of the length of one row
+_STEPS_PER_ROW = 2**30  # of the length of one row
 MOST_SAMPLES = 2**20
 
 
@@ -601,7 +607,7 @@ class ClassSums:
     @property
     def radius(self) -> float:
         """The norm that sums are scaled down to, in steps: sqrt(n) rows."""
-        return math.sqrt(self.samples) * _STEPS
+        return math.sqrt(self.samples) * _STEPS_PER_ROW
 
     @property
     def most(self) -> float:
@@ -629,12 +635,12 @@ class ClassSums:
     def unit(self) -> float:
         """What a step of a sum is worth in white coordinates: the mean length of public rows."""
         lengths = np.linalg.norm(self.auxiliary.codes @ self.whitening.T, axis=1)
-        return float(lengths.mean()) / _STEPS
+        return float(lengths.mean()) / _STEPS_PER_ROW
 
     @cached_property
     def grid(self) -> str:
         """The name of the integers: of the public rows, the number of records and the steps."""
-        named = f"class sums\0{self.auxiliary.grid}\0{self.samples}\0{_STEPS}"
+        named = f"class sums\0{self.auxiliary.grid}\0{self.samples}\0{_STEPS_PER_ROW}"
         return "sha256:" + hashlib.sha256(named.encode()).hexdigest()
 
     def of(self, rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -646,7 +652,9 @@ class ClassSums:
         """
         white = (rows / self.auxiliary.step) @ self.whitening.T
         lengths = np.linalg.norm(white, axis=1, keepdims=True)
-        steps = np.rint(white / np.where(lengths > 0, lengths, 1.0) * _STEPS).astype(np.int64)
+        steps = np.rint(white / np.where(lengths > 0, lengths, 1.0) * _STEPS_PER_ROW).astype(
+            np.int64
+        )
         sums = np.zeros(self.shape, dtype=np.int64)
         if self.classes == 2:
             sums[0] = (steps * np.where(codes == 1, 1, -1)[:, None]).sum(axis=0)

@@ -169,7 +169,7 @@ _ACCEPTS = {
     "class-sums": ("class-sums",),
 }
 STAYS = "The contributions of parties are summed on the aggregator's machine."
-_SHOWN = 3  # of the reasons why headers do not fit
+_SHOWN_REASONS = 3  # of the reasons why headers do not fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +321,7 @@ class Gathering(PartyExact):
                 " of the parties."
             )
         counted = Counter(rejection.reason.rstrip(".") for rejection in self._rejected)
-        reasons = [f"{reason} ({count:,})" for reason, count in counted.most_common(_SHOWN)]
+        reasons = [f"{reason} ({count:,})" for reason, count in counted.most_common(_SHOWN_REASONS)]
         raise ParameterError(
             f"None of the {len(self._rejected):,} contributions belongs to this round. Nothing was"
             " charged or released. Use the auxiliary rows, pipeline, classes, method and enrolled"
@@ -588,7 +588,7 @@ class TallySum(PartyExact):
         return self.tally.gathered(self.statistic)
 
 
-_CELLS = 2**23  # scores that are held at once
+_SCORES_AT_ONCE = 2**23  # scores that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -650,7 +650,7 @@ class PartyTable:
         """Return the votes of the enrolled parties' classifiers on the auxiliary rows."""
         tally, models = VoteTally(auxiliary, self.classes, enrolled), self.parameters(lam)
         present = self.present()
-        step = max(1, _CELLS // (auxiliary.count * len(self.classes)))
+        step = max(1, _SCORES_AT_ONCE // (auxiliary.count * len(self.classes)))
         for block in (slice(first, first + step) for first in range(0, len(models), step)):
             votes = predicted(auxiliary.rows, models[block], present[block])
             tally.add(self.names[block], votes)

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
-_SHOWN = 8  # of many parties
+_SHOWN_PARTIES = 8  # of many parties
 _OWN_DATA = Assumption(
     "each party's contribution depends on its own data alone", "declared by the parties"
 )
@@ -277,14 +277,15 @@ def _report_lines(gathered: Gathered) -> Iterable[str]:
     """Yield whose contribution counted as zero, and why, as sentences for the owner."""
     strangers = [item for item in gathered.rejected if item.reason == STRANGER]
     others = [item for item in gathered.rejected if item.reason != STRANGER]
-    for rejected in [*strangers[:_SHOWN], *others]:
+    for rejected in [*strangers[:_SHOWN_PARTIES], *others]:
         yield f"counted as zero: {rejected}"
-    if len(strangers) > _SHOWN:
-        yield f"counted as zero: {len(strangers) - _SHOWN:,} more parties that are not enrolled"
+    if len(strangers) > _SHOWN_PARTIES:
+        more = len(strangers) - _SHOWN_PARTIES
+        yield f"counted as zero: {more:,} more parties that are not enrolled"
     if gathered.absent:
-        names = f": {', '.join(gathered.missing[:_SHOWN])}" if gathered.missing else ""
-        more = ", ..." if len(gathered.missing) > _SHOWN else ""
-        yield f"no contribution from {gathered.absent} parties{names}{more}"
+        names = f": {', '.join(gathered.missing[:_SHOWN_PARTIES])}" if gathered.missing else ""
+        rest = ", ..." if len(gathered.missing) > _SHOWN_PARTIES else ""
+        yield f"no contribution from {gathered.absent} parties{names}{rest}"
     if not gathered.accepted:  # a refusal would tell that the only party left had nothing
         yield "no contribution was counted: the release is noise only, and it was charged"
 
