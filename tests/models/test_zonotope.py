@@ -1,13 +1,12 @@
-"""The operators that labels can have: projection with its certificate, and where minimisers are."""
+"""The operators that labels can have, and where minimisers are."""
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 
-from suffice.errors import OptimisationError, ParameterError
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
-from suffice.models.zonotope import _nearest_labels, project, why_no_minimiser
+from suffice.models.zonotope import _nearest_labels, why_no_minimiser
 
 _rng = np.random.default_rng(3)
 X = _rng.normal(size=(60, 3)) * [1.0, 2.0, 0.5]
@@ -24,76 +23,6 @@ def boundary_scale(rows: np.ndarray, mu: np.ndarray) -> float:
     bounds = [(-1, 1)] * len(rows) + [(0, None)]
     cost = np.append(np.zeros(len(rows)), -1.0)
     return float(linprog(cost, A_eq=equal, b_eq=np.zeros(width), bounds=bounds).x[-1])
-
-
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["even", "weighted"])
-def test_the_projection_is_the_one_of_a_general_solver(weights):
-    shares = np.full(60, 1 / 60) if weights is None else weights
-
-    def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
-        missing = X.T @ (shares * u) - FAR
-        return missing @ missing / 2, shares * (X @ missing)
-
-    peer = minimize(
-        objective, np.zeros(60), jac=True, bounds=[(-1, 1)] * 60, options={"ftol": 0, "gtol": 1e-10}
-    )
-    projection = project(X, FAR, weights=weights, tol=1e-6)
-    exact = X.T @ (shares * peer.x)
-    assert np.linalg.norm(projection.operator - exact) <= 1e-4
-    assert projection.distance == pytest.approx(np.sqrt(2 * peer.fun), rel=1e-6)
-    assert np.abs(projection.labels).max() <= 1
-    assert np.allclose(projection.operator, X.T @ (shares * projection.labels))
-
-
-@pytest.mark.parametrize("far", [FAR, FAR_3], ids=["two", "three"])
-def test_the_certificate_holds_at_every_tolerance(far):
-    """Sqrt(gap) bounds the distance to the exact projection, here one of 1e-9."""
-    exact = project(X, far, tol=1e-8, max_iter=10**5).operator
-    errors = []
-    for tol in (1e-1, 1e-2, 1e-4):
-        projection = project(X, far, tol=tol)
-        errors.append(np.linalg.norm(projection.operator - exact))
-        assert errors[-1] <= projection.error + 1e-8
-        assert projection.error <= tol * np.linalg.norm(far)
-    assert errors[0] > errors[-1]
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_true_operators_stay_and_noisy_ones_come_nearer_to_the_truth(classes, rng):
-    codes = np.digitize(X[:, 1], [0.0] if classes == 2 else [-1.0, 1.0])
-    labels = 2.0 * codes - 1 if classes == 2 else np.eye(3)[codes]
-    truth = X.T @ labels / 60
-    assert project(X, truth, tol=1e-5).distance <= 1e-5
-    for _ in range(5):
-        noisy = truth + 0.3 * rng.normal(size=truth.shape)
-        projection = project(X, noisy, tol=1e-5)
-        assert np.linalg.norm(projection.operator - truth) < np.linalg.norm(noisy - truth)
-        if classes == 3:
-            assert projection.labels.min() >= 0
-            assert np.allclose(projection.labels.sum(axis=1), 1)
-            assert np.allclose(projection.operator.sum(axis=1), X.mean(axis=0))
-
-
-def test_the_metric_of_the_noise_is_that_of_whitened_coordinates(rng):
-    root = np.tril(rng.normal(size=(3, 3))) + 2 * np.eye(3)
-    scale = np.array([1.0, 4.0, 9.0])
-    for metric, whitening in (
-        (root, np.linalg.inv(root)),
-        (scale, np.diag(scale**-0.5)),
-        (None, np.eye(3)),
-    ):
-        projection = project(X, FAR, metric=metric, tol=1e-6)
-        white = project(X @ whitening.T, whitening @ FAR, tol=1e-6)
-        assert np.allclose(whitening @ projection.operator, white.operator, atol=1e-4)
-        assert projection.distance == pytest.approx(white.distance, rel=1e-4)
-    for singular in (np.ones((3, 1)), np.array([1.0, 0.0, 1.0])):
-        with pytest.raises(ParameterError, match="metric"):
-            project(X, FAR, metric=singular)
-
-
-def test_a_projection_that_stops_short_says_so():
-    with pytest.raises(OptimisationError, match="max_iter or tol"):
-        project(X, FAR, tol=1e-9, max_iter=20)
 
 
 def test_the_nearest_point_of_a_simplex_is_the_one_of_a_general_solver(rng):
@@ -117,12 +46,17 @@ def test_the_boundary_is_where_linear_programming_finds_it(direction):
     assert why_no_minimiser(X, 1.9 * edge, steepest=2.0) == ""
 
 
-def test_a_projected_operator_is_refused_and_a_shrunk_one_is_solved():
-    for far, loss in ((FAR, LOSSES["matsushita"]), (FAR_3, None)):
-        projection = project(X, far, tol=1e-5)
-        assert why_no_minimiser(X, projection.operator)
-        assert why_no_minimiser(X, projection.shrunk(0.99)) == ""
-        problem = FactoredProblem(X, projection.shrunk(0.99), loss)
+def test_an_operator_of_labels_is_refused_and_one_nearer_to_the_middle_is_solved(rng):
+    """Labels that are the sign of a score have an operator on the boundary."""
+    scores = X @ rng.normal(size=(3, 3))
+    several = X.T @ np.eye(3)[scores.argmax(axis=1)] / 60
+    middle = np.tile(X.mean(axis=0)[:, None] / 3, 3)
+    two = X.T @ np.sign(scores[:, 0]) / 60
+    for operator, centre, loss in ((two, 0 * two, LOSSES["matsushita"]), (several, middle, None)):
+        inside = centre + 0.98 * (operator - centre)
+        assert "boundary" in why_no_minimiser(X, operator)
+        assert why_no_minimiser(X, inside) == ""
+        problem = FactoredProblem(X, inside, loss)
         assert problem.solve(0.0, tol=1e-6, max_iter=2000).gradient <= 1e-5
 
 

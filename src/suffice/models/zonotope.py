@@ -1,82 +1,22 @@
-"""The operators that some labels of these rows can have, and the nearest of them to a noisy one.
+"""The mean operators that some labels of these rows can have: where a risk has a minimiser.
 
 For two classes they are the zonotope Z = { sum_i w_i u_i x_i : |u_i| <= 1 }, for K classes the set
-{ sum_i w_i x_i U_i^T : U_i in the simplex }. A true operator lies in it, noise throws it out, and
-rows are public: going back costs no privacy. A minimiser without a penalty exists well inside it.
+{ sum_i w_i x_i U_i^T : U_i in the simplex }. A true operator lies in it, and noise throws it out. A
+minimiser without a penalty exists well inside it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from suffice.errors import OptimisationError, ParameterError
 from suffice.models.rows import WeightedRows, as_weighted
 from suffice.models.simplex import nearest_proportions
 
-__all__ = ["Projection", "project", "why_no_minimiser"]
+__all__ = ["why_no_minimiser"]
 
 _CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
 _INTERIOR = 0.995  # fraction of the way from the middle to the boundary; beyond, models are huge
 _ROUNDING = 1e-9  # relative size of a rounding error in an operator
-
-
-@dataclass(frozen=True)
-class Projection:
-    """The nearest operator that labels can have, and soft labels that have it.
-
-    ``labels`` are u_i in [-1, 1], or rows U_i of the simplex; ``distance`` is how far the operator
-    was moved; ``error`` bounds how far ``operator`` is from the exact projection. Both are in the
-    metric that was asked for. ``centre`` is the operator of labels that say nothing.
-    """
-
-    operator: np.ndarray
-    labels: np.ndarray
-    distance: float
-    error: float
-    centre: np.ndarray
-
-    def shrunk(self, factor: float = 0.99) -> np.ndarray:
-        """Return the operator moved towards the middle: inside, where minimisers exist."""
-        return self.centre + factor * (self.operator - self.centre)
-
-
-def project(
-    rows: np.ndarray | WeightedRows,
-    operator: np.ndarray,
-    *,
-    weights: np.ndarray | None = None,
-    metric: np.ndarray | None = None,
-    tol: float = 1e-3,
-    max_iter: int = 5000,
-) -> Projection:
-    """Return the projection of mu (d,) or M (d, K) onto the operators that labels can have.
-
-    Minimises ||sum_i w_i u_i x_i - mu||, or its Mahalanobis norm where ``metric`` is the covariance
-    C of the noise (its diagonal (d,), or A (d, r) with C = A A^T; a factor changes nothing), by
-    accelerated projected gradient over the labels with restarts. With z the point
-    found and r = mu - z, gap = max_{s in Z} <r, s> - <r, z> bounds the squared distance from z to
-    the exact projection: sqrt(gap) is at most ``tol`` times ||mu||, or an error says so. The labels
-    are held in memory, also where the rows are not.
-    """
-    weighted = as_weighted(rows, weights)
-    white_rows, target = _whitened(weighted, operator, metric)
-    size = float(np.linalg.norm(target))
-    gap = np.inf
-    for labels, missing, gap in _steps(white_rows, target, max_iter):
-        if gap <= (tol * size) ** 2:
-            return Projection(
-                _operator_of(weighted, labels),
-                labels,
-                distance=float(np.linalg.norm(missing)),
-                error=float(np.sqrt(gap)),
-                centre=_centre(weighted, operator),
-            )
-    raise OptimisationError(
-        f"The projection stopped within {np.sqrt(gap):.2g} of its goal, above {tol * size:.2g}. Use"
-        " a larger max_iter or tol."
-    )
 
 
 def _operator_of(rows: WeightedRows, labels: np.ndarray) -> np.ndarray:
@@ -139,29 +79,6 @@ def _largest_eigenvalue(rows: WeightedRows) -> float:
     return 1.05 * float(np.linalg.norm(vector))
 
 
-def _whitened(
-    rows: WeightedRows, operator: np.ndarray, metric: np.ndarray | None
-) -> tuple[WeightedRows, np.ndarray]:
-    """Return rows and operator in coordinates in which the metric C^-1 is the identity."""
-    if metric is None:
-        return rows, operator
-    if metric.ndim == 1:
-        if not (metric > 0).all():
-            raise ParameterError(
-                "A coordinate has no noise, so there is no such metric. Leave metric out."
-            )
-        white = np.diag(1 / np.sqrt(metric))
-        return rows.in_basis(white), white @ operator
-    try:
-        root = cholesky(metric @ metric.T, lower=True)
-    except LinAlgError as error:
-        raise ParameterError(
-            "The covariance has no inverse, so there is no such metric. Leave metric out."
-        ) from error
-    white = solve_triangular(root, np.eye(len(root)), lower=True)
-    return rows.in_basis(white.T), white @ operator
-
-
 def why_no_minimiser(
     rows: np.ndarray | WeightedRows,
     operator: np.ndarray,
@@ -197,7 +114,7 @@ def why_no_minimiser(
                 "no labels of these rows have this mean operator, or it lies on the boundary of"
                 " those that do, so the risk falls without end"
             )
-    return reason and f"{reason}. Use lam > 0, or project the mean operator (Projection.shrunk)."
+    return reason and f"{reason}. Use lam > 0."
 
 
 def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
