@@ -750,19 +750,19 @@ class NoisySums(LabelProcedure[ExactSums]):
     def deviation(self, exact: ExactSums) -> float:
         """Return the root mean square of the noise per coordinate of the mean."""
         width = len(self.public.rows.pipeline.outputs)
-        return math.sqrt(float(self._covariance(exact).diagonal(width).mean()))
+        return math.sqrt(float(self._covariance(exact, self.noise(exact)).diagonal(width).mean()))
 
-    def _covariance(self, exact: ExactSums) -> Covariance:
-        variance, shape = self.noise(exact).variance * exact.unit**2, exact.shape
+    def _covariance(self, exact: ExactSums, noise: Noise) -> Covariance:
+        variance, shape = noise.variance * exact.unit**2, exact.shape
         if shape is None:
             return Covariance("identity", variance)
         return shape.covariance(variance)
 
     def contents(self, exact: ExactSums) -> Contents:
         """Return the operator with noise."""
-        arrays = {"mean_operator": exact.noisy(self.noise(exact))}
+        noise = self.noise(exact)
         details = {"mechanism": self.best.mechanism, "step": exact.step}
-        return arrays, details, self._covariance(exact)
+        return {"mean_operator": exact.noisy(noise)}, details, self._covariance(exact, noise)
 
 
 @dataclass(frozen=True, eq=False)
