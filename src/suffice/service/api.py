@@ -54,6 +54,7 @@ __all__ = [
     "api_router",
     "checkpoint_of",
     "json_response",
+    "oversight_router",
     "returns",
 ]
 

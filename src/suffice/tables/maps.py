@@ -24,6 +24,7 @@ __all__ = [
     "MOST_DEGREE",
     "MOST_OUTPUTS",
     "FeatureMap",
+    "StatedMap",
     "evenly_spaced",
     "fit_grid",
     "fit_map",
