@@ -109,7 +109,7 @@ class Supervision(ABC):
         """Return the estimate for checked classes."""
 
 
-def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
+def _codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
     """Return each label's position among the classes; there must be one label per row."""
     codes = label_codes(labels, classes)
     if len(codes) != len(rows):
@@ -128,28 +128,23 @@ def group_sums(rows: np.ndarray | WeightedRows, codes: np.ndarray, groups: int) 
     return np.asarray(member @ rows)
 
 
-def as_operator(matrix: np.ndarray) -> np.ndarray:
+def _as_operator(matrix: np.ndarray) -> np.ndarray:
     """Return mu = M_2 - M_1 for two classes, M (d, K) itself for more."""
     return matrix[:, 1] - matrix[:, 0] if matrix.shape[1] == 2 else matrix
 
 
-def no_noise() -> Covariance:
-    """Return the covariance of an estimate without error."""
-    return Covariance("identity", 0.0)
-
-
-def noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
+def _noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
     """Return variance x matrix in factor form; eigenvalues below rounding are left out."""
     values, vectors = np.linalg.eigh(matrix)
     significant = values > _NEGLIGIBLE * max(values[-1], 0.0)
     if variance <= 0 or not significant.any():
-        return no_noise()
+        return Covariance("identity", 0.0)
     return Covariance(
         "factor", float(variance), vectors[:, significant] * np.sqrt(values[significant])
     )
 
 
-def per_column(classes: int) -> str:
+def _per_column(classes: int) -> str:
     """Return what a covariance says about an operator of this many classes."""
     if classes == 2:
         return ""
@@ -186,7 +181,7 @@ class FlippedLabels(Supervision):
         """Return the operator, corrected for the flips."""
         count, m = len(classes), len(rows)
         inverse = np.linalg.inv(_channel(self.rates, count))
-        codes = codes_of(self.labels, classes, rows)
+        codes = _codes_of(self.labels, classes, rows)
         # Natarajan et al. 2013, Lemma 1; Patrini et al. 2017, Theorem 1 (backward correction)
         matrix = (group_sums(rows, codes, count) / m).T @ inverse.T
         # Var(P^-1 e_o | true j)_k is linear in e_j, so P^-1 gives its unbiased estimate from o:
@@ -197,9 +192,9 @@ class FlippedLabels(Supervision):
         note = (
             "The covariance of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T; v_i"
             " is the unbiased estimate of each row's conditional variance from its observed label,"
-            " at least zero." + per_column(count)
+            " at least zero." + _per_column(count)
         )
-        return OperatorEstimate(as_operator(matrix), noise_of_gram(second, 1 / m), classes, note)
+        return OperatorEstimate(_as_operator(matrix), _noise_of_gram(second, 1 / m), classes, note)
 
 
 def _as_numbers(values: Any) -> np.ndarray:
@@ -309,9 +304,11 @@ class PlainLabels(Supervision):
 
     def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
         """Return the operator of the exact labels."""
-        codes = codes_of(self.labels, classes, rows)
+        codes = _codes_of(self.labels, classes, rows)
         matrix = group_sums(rows, codes, len(classes)).T / len(rows)
-        return OperatorEstimate(as_operator(matrix), no_noise(), classes, "Every label is known.")
+        return OperatorEstimate(
+            _as_operator(matrix), Covariance("identity", 0.0), classes, "Every label is known."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,9 +340,9 @@ class SoftVotes(Supervision):
                 " (classes)."
             )
         weighted = as_weighted(rows)
-        operator = as_operator(weighted.combined(votes) / len(rows))
+        operator = _as_operator(weighted.combined(votes) / len(rows))
         entries = 2.0 if len(classes) == 2 else 1.0
-        noise = noise_of_gram(weighted.moment / len(rows), entries * self.variance)
+        noise = _noise_of_gram(weighted.moment / len(rows), entries * self.variance)
         return OperatorEstimate(operator, noise, classes, "The covariance is that of the votes.")
 
 
@@ -439,7 +436,7 @@ class PositiveUnlabelled(Supervision):
         # a sample of the rows' own positives errs less (finite population), one from elsewhere more
         share = 1 / len(positive_rows) + (-1 if among else 1) / expected
         scatter = gram(positive_rows - centre) / (len(positive_rows) - 1)
-        noise = noise_of_gram(scatter, 4 * self.prior**2 * share)
+        noise = _noise_of_gram(scatter, 4 * self.prior**2 * share)
         note = (
             "The covariance is 4 pi^2 Cov(x | +) (1/n + s/(pi m)) from the sample covariance of n"
             " positives, s = -1 if they are among the rows and +1 if not; an error of the prior is"
@@ -507,11 +504,11 @@ class SemiSupervised(Supervision):
         # n of m rows without replacement; every column of M has its own, of which this is the mean
         centres = labelled_rows.T @ residuals / n
         scatter = gram(labelled_rows, (residuals**2).sum(axis=1)) - n * centres @ centres.T
-        noise = noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
+        noise = _noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
         note = (
             "The covariance of drawing the labelled rows, (1/n - 1/m) Cov(x r), with r the"
             " residuals of labels predicted from other folds; it holds if labels are missing"
-            " completely at random." + per_column(len(classes))
+            " completely at random." + _per_column(len(classes))
         )
         final = operator[:, 0] if columns == 1 else operator
         return OperatorEstimate(final, noise, classes, note)
@@ -702,7 +699,7 @@ def operator_of_bags(
     The error of sum_j g_j b_j is sum_i e_i (g_j(i)/n_j(i) - t_y(i)/m), with e_i row i's deviation
     from its class mean and t_y what a row of class y weighs in the true operator.
     """
-    operator = as_operator(bags.means.T @ weights)
+    operator = _as_operator(bags.means.T @ weights)
     target = np.eye(weights.shape[1])
     if weights.shape[1] == 2:
         weights, target = weights[:, 1:] - weights[:, :1], target[:, 1:] - target[:, :1]
@@ -710,7 +707,7 @@ def operator_of_bags(
     rows = bags.sizes[:, None] * bags.shares
     variance = float(np.einsum("jk,jkc->c", rows, per_row**2).mean())
     classes = len(target)
-    return operator, noise_of_gram(within, variance), note + per_column(classes)
+    return operator, _noise_of_gram(within, variance), note + _per_column(classes)
 
 
 def within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
