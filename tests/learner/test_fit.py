@@ -91,9 +91,10 @@ def test_every_kind_has_an_entry_that_fits_or_says_what_to_use_instead():
 
 
 def test_every_learner_that_a_file_may_name_can_be_loaded_and_reported():
-    assert set(KINDS["model"].details["learner"].among) == set(learners._MODELS)
-    for name, home in learners._MODELS.items():
-        assert home().stored_as == home().__name__ == name
+    assert set(KINDS["model"].details["learner"].among) == set(learners._MODULES)
+    for name in learners._MODULES:
+        learner = learners._class_of(name)
+        assert learner.stored_as == learner.__name__ == name
         assert name in REPORTS
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import log
 from typing import Any
 
@@ -402,77 +403,40 @@ def model_of(release: Release) -> LinearModel:
     ParameterError
         If the release is not a model.
     """
-    return _MODELS[learner_name(release)]().from_release(release)
+    model: LinearModel = _class_of(learner_name(release)).from_release(release)
+    return model
 
 
-def _factored() -> type[LinearModel]:
-    from suffice.learner.operator import FactoredClassifier
-
-    return FactoredClassifier
-
-
-def _spread() -> type[LinearModel]:
-    from suffice.learner.spread import SpreadClassifier
-
-    return SpreadClassifier
-
-
-def _ridge() -> type[LinearModel]:
-    from suffice.learner.rado_ridge import RadoRidge
-
-    return RadoRidge
-
-
-def _boost() -> type[LinearModel]:
-    from suffice.learner.rado_boosting import RadoBoost
-
-    return RadoBoost
-
-
-def _moments() -> type[LinearModel]:
-    from suffice.learner.moments import MomentClassifier
-
-    return MomentClassifier
-
-
-def _noisy_labels() -> type[Any]:
-    from suffice.learner.noisy_labels import NoisyLabelClassifier
-
-    return NoisyLabelClassifier
-
-
-# Every name that a model file may have (`suffice.release.kinds`), and its class.
-_MODELS: Mapping[str, Callable[[], type[Any]]] = {
-    "FactoredClassifier": _factored,
-    "SpreadClassifier": _spread,
-    "RadoRidge": _ridge,
-    "RadoBoost": _boost,
-    "MomentClassifier": _moments,
-    "NoisyLabelClassifier": _noisy_labels,
+# Every name that a model file may have (`suffice.release.kinds`), and the module of its class.
+_MODULES = {
+    "FactoredClassifier": "operator",
+    "SpreadClassifier": "spread",
+    "RadoRidge": "rado_ridge",
+    "RadoBoost": "rado_boosting",
+    "MomentClassifier": "moments",
+    "NoisyLabelClassifier": "noisy_labels",
 }
 
 
+def _class_of(name: str) -> Any:
+    """Return the class of a learner; what it imports is loaded when it is needed."""
+    return getattr(import_module(f"suffice.learner.{_MODULES[name]}"), name)
+
+
 def _of_operator(options: Options) -> Any:
-    return _factored()(**options)
-
-
-def _of_records(options: Options) -> Any:
-    return _spread()(**options)
+    return _class_of("FactoredClassifier")(**options)
 
 
 def _of_rados(options: Options) -> Any:
     """Return the learner of the square loss, which is the default, or of the logistic one."""
-    learners = {"square": _ridge, "logistic": _boost}
+    learners = {"square": "RadoRidge", "logistic": "RadoBoost"}
     loss = options.get("loss", "square")
     if loss not in learners:
         raise ParameterError(
             f"Rados can be learnt from with loss {' or '.join(learners)} only. Choose one of them."
         )
-    return learners[loss]()(**{name: value for name, value in options.items() if name != "loss"})
-
-
-def _of_moments(options: Options) -> Any:
-    return _moments()(**options)
+    others = {name: value for name, value in options.items() if name != "loss"}
+    return _class_of(learners[loss])(**others)
 
 
 def _of_votes(options: Options) -> Any:
@@ -484,7 +448,8 @@ def _of_votes(options: Options) -> Any:
 
 def _of_labels(options: Options) -> Any:
     """Return the linear learner, or any classifier that the caller chose."""
-    return _noisy_labels()(**options) if "estimator" in options else _of_operator(options)
+    name = "NoisyLabelClassifier" if "estimator" in options else "FactoredClassifier"
+    return _class_of(name)(**options)
 
 
 def _label_options(options: Options) -> Sequence[str]:
@@ -510,7 +475,10 @@ _FITTED = Learning(
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
     "label-responses": Learning(_of_labels, _label_options, rows=True),
-    "responses": Learning(_of_records, lambda _: ("lam", "class_weight")),
+    "responses": Learning(
+        lambda options: _class_of("SpreadClassifier")(**options),
+        lambda _: ("lam", "class_weight"),
+    ),
     "rados": Learning(
         _of_rados,
         lambda options: (
@@ -520,7 +488,9 @@ _LEARNING: dict[str, Learning] = {
         ),
         uses_rows=True,
     ),
-    "moments": Learning(_of_moments, lambda _: ("class_weight",)),
+    "moments": Learning(
+        lambda options: _class_of("MomentClassifier")(**options), lambda _: ("class_weight",)
+    ),
     "votes": Learning(
         _of_votes,
         _vote_options,

@@ -661,18 +661,6 @@ class FiguredModel(LinearModel):
         return self._figure(self.intercept_interval)
 
     @property
-    def _tail(self) -> float:
-        """How much farther 95 % of the noise reach than 95 % of Gaussian noise, at most.
-
-        Along a direction, tails of Laplace and K-norm noise are taken as those of one Laplace
-        variable; they are shorter where noise of several coordinates adds up.
-        """
-        mechanisms = {release.details["mechanism"] for release in self.releases_}
-        # Quantiles at 97.5 % of a Laplace and of a Gaussian variable of variance 1.
-        longer = log(20) / sqrt(2) / float(ndtri(0.975))
-        return longer if mechanisms & {"laplace", "knorm", "mixed"} else 1.0
-
-    @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below that of any labels."""
         risk = self._figure(lambda: self._fitted_evidence.risk)[0]
@@ -683,4 +671,9 @@ class FiguredModel(LinearModel):
         """The interval of the risk at 95 %; not below the risk that any labels give."""
         risk, deviation = self._figure(lambda: self._fitted_evidence.risk)
         least = self._fitted_evidence.least_risk
-        return interval_above(risk, self._tail * deviation, 0.95, least)
+        # Along a direction, tails of Laplace and K-norm noise are taken as those of one Laplace
+        # variable; they are shorter where noise of several coordinates adds up. So 95 % reach as
+        # much farther than those of Gaussian noise as quantiles at 97.5 % of variance 1 differ.
+        if {"laplace", "knorm", "mixed"} & {r.details["mechanism"] for r in self.releases_}:
+            deviation *= log(20) / sqrt(2) / float(ndtri(0.975))
+        return interval_above(risk, deviation, 0.95, least)
