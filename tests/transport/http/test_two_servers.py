@@ -200,7 +200,7 @@ def check_many(pair: Pair, count: int) -> None:
         for request in sent:
             request.result()
     records = pair.clinic.records
-    wait_until(lambda: all(stored.answer for filed in records.proposals("smoker")))
+    wait_until(lambda: all(p.answer for p in records.proposals("smoker")))
     stored = records.proposals("smoker")
     assert len(stored) == count
     granted = [p for p in stored if isinstance(Answer.load(p.answer), Granted)]
