@@ -32,7 +32,7 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     in_memory = json.loads(suffice(*fit, "--json"))
     monkeypatch.setattr(rows, "_HELD_BYTES", 0)
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
-    assert streamed["lam"] == in_memory["lam"]
+    assert streamed["lam"] == pytest.approx(in_memory["lam"], rel=1e-12)  # sums of other parts
     assert streamed["risk"] == pytest.approx(in_memory["risk"], abs=1e-8)
     assert "only with --engine dask or --engine spark" in suffice(
         *fit, "--scheduler", "tcp://127.0.0.1:1", code=2
