@@ -2,6 +2,11 @@
 
 Nothing private is read. Of private records and attributes only the names of columns, the number of
 rows and a public table are used; of private labels the rows, which are public.
+
+A forecast says what noise leaves of a classifier (`PublicMoments.kept`). What a richer map or
+another learner is worth without noise depends on the labels, which nobody may look at: it is a
+constant for each release. The merit of a candidate is the product. `lab/bench/advise.py` prints
+which tables the constants were chosen on, and how the rule does on others.
 """
 
 import csv
@@ -230,6 +235,10 @@ class Candidate:
 
 def candidates(question: Question, width: int, summary: Summary | None) -> list[Candidate]:
     """Return the releases that protect what is private, without their forecasts.
+
+    A guarantee per record also covers each single value. So moments and subset sums, which protect
+    records, are candidates for attributes as well. Randomised records protect each value at
+    epsilon, or a record of d features and a label at epsilon / (d + 1) for each cell.
 
     ``width`` is the number of coordinates of a row without a map, ``summary`` what a pass over
     public rows yielded. A map is offered if it can be fitted and its noise can be borne.

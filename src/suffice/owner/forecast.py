@@ -207,6 +207,18 @@ def check_balance(balance: float | None, classes: int) -> float:
 def accuracy_at(correlation: float, balance: float = EQUAL) -> float:
     """Return the accuracy of the best threshold on scores of this correlation with the labels.
 
+    Scores are taken to be Gaussian in each class, with one variance. Where the proportion p is
+    positive, their means are apart by
+
+        d = rho / sqrt(p (1 - p) (1 - rho^2))
+
+    standard deviations, and the best threshold has the accuracy
+
+        p Phi(d/2 + L/d) + (1 - p) Phi(d/2 - L/d),    L = ln(p / (1 - p)),
+
+    which is Phi(rho / sqrt(1 - rho^2)) for equal classes. p is declared by the owner, never
+    computed from labels.
+
     Examples
     --------
     >>> round(accuracy_at(0.0, balance=0.12), 6)  # always the larger class
@@ -229,6 +241,21 @@ def _normal(x: float) -> float:
 @dataclass(frozen=True, eq=False)
 class PublicMoments:
     """The second moments S of public rows, and what is declared about their labels.
+
+    For noise of covariance C on the mean operator and H = lam I + f''(0) S,
+
+        v(lam) = (a/2)^2 tr(H^-1 C H^-1 S)
+
+    is the variance that the noise adds to the score theta^T x. What it costs depends on the signal,
+    which only labels know. So a signal is assumed: mu = S beta with beta in no direction more
+    likely than in another, of a size that a linear model explains the part r2 of the labels'
+    variance. The correlation of score and label is then
+
+        rho(lam) = k tr(S^2 H^-1) / sqrt(k tr(S^3 H^-2) + tr(H^-1 C H^-1 S)),    k = r2 / tr(S).
+
+    C includes the sampling noise S/m of the labels, so that less noise than that gains nothing.
+    Labels -1 and +1 have the variance c = 4 p (1 - p) where the proportion p is positive. Signal
+    and sampling noise shrink with it and the noise of a mechanism does not: it counts as C / c.
 
     Parameters
     ----------
@@ -280,6 +307,8 @@ class PublicMoments:
 
     def kept(self, variance: float, floor: float = 0.0) -> float:
         """Return the part of the correlation of scores and labels that even noise leaves.
+
+        It compares releases of the same rows, and is no accuracy.
 
         The signal is the usual one. Penalties are multiples of the mean variance of a coordinate,
         and ``floor`` at least: noise on second moments cannot be told from a penalty.

@@ -1,4 +1,8 @@
-"""Mechanisms of private labels beside public rows: the public pass, the exact pass, the release."""
+"""Mechanisms of private labels beside public rows: the public pass, the exact pass, the release.
+
+A mechanism of labels has a `LabelledPass` that keeps its statistic, and a `LabelProcedure` that
+knows its noise.
+"""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -1,8 +1,12 @@
-"""The two forms of a mean operator, and how far one label moves it: one rule for all who release.
+"""Release a mean operator: its forms, the choice of noise, and the procedures that add it.
 
 For two classes it is mu = (1/m) sum_i y_i x_i with y = -1 or +1, one column; for K > 2 it is
 M = (1/m) sum_i x_i e_(y_i)^T, a column per class. Another label moves m mu by 2 x_i, and m M by x_i
 in two columns.
+
+It is released as sums with noise, or as labels that are randomised one by one. Mechanisms are
+compared by what they would do to a classifier (`suffice.owner.forecast`). All of that is computed
+from public rows: choosing costs no privacy.
 """
 
 import math
@@ -423,6 +427,23 @@ def paired_transform(
     signal: ShrunkSignal, epsilon: float, sure: float, most: float
 ) -> np.ndarray | None:
     """Return the matrix in whose coordinates Laplace noise of one size is best, or None.
+
+    Small tables: the class count and one principal component, at the cost of one count. Where m
+    epsilon is small, noise on all coordinates hides everything, even which class is the larger, and
+    a count of labels alone leaves nothing for the features. But the two sums
+
+        u = sum_i y_i (c + z_i) / 2,    v = sum_i y_i (c - z_i) / 2,    |z_i| <= c,
+
+    together move by 2 max(c, |z_i|) = 2c in the 1-norm when one label changes: no more than the
+    count c sum_i y_i alone. Each has Laplace noise of all of epsilon, so that the count u + v and
+    the direction u - v have twice the variance of a count alone. Two releases of half of epsilon
+    each have four times that variance.
+
+    z is the first principal component of the public rows, scaled to [-c, c] by its range: where
+    rows fall into two clusters, it tells them apart. Other components j have a weight w_j, as part
+    of the same 1-norm, in units of c: every noise grows by W = max_i (1 + sum_j w_j |z_ij| / c).
+    How many have one, and how large, is chosen by the largest predicted correlation
+    (`ShrunkSignal`), as long as the count stays sure.
 
     The noise of the count has the standard deviation 4 W / (m epsilon) in units of the rows. It is
     held to ``sure``, or to what the pair alone has where that is more. None if that is above

@@ -1,4 +1,20 @@
-"""Make a release: the contract of a mechanism, and the walk that every release goes through."""
+"""Make a release: the contract of a mechanism, and the walk that every release goes through.
+
+Read this file first. A mechanism is a frozen value that says what an owner wants to release; its
+fields are its options. A release of it is made in this order (`make_release`):
+
+    public = mechanism.public(source)        what may be seen: columns, public rows, bags, a round
+    procedure = mechanism.choose(public)     which noise; nothing private was read yet
+    exact = procedure.accumulator()          takes in private batches, on any engine
+    procedure.guarantees(exact)              what is guaranteed, from public facts alone
+    procedure.draw(exact, guarantees)        the noise: called by `publish`, once it is charged
+
+A procedure that draws while it reads declares it. Its first pass then only identifies the data, and
+its statistic is made in a second one, after the charge, on the owner's own machine.
+
+Every release of this package leaves through `publish`. The classes of a data set are declared once,
+in its ledger, and never chosen by who asks. Nothing private decides the order of rows.
+"""
 
 import hashlib
 import hmac

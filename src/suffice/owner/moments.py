@@ -371,6 +371,10 @@ def _plan_moments(
 ) -> Plan:
     """Return the noise of moments of ``size`` such records at each epsilon; reads none of them.
 
+    In rows of length 1 a coordinate has the mean square q, 1/d at most on average. The noise matrix
+    on d x d products has eigenvalues up to sqrt(2d) s, s its deviation on a square; a learner adds
+    half of that to its penalty. Where this exceeds q, products say little about single directions.
+
     A public table that scales come from says how long rows are. Otherwise they are taken to be as
     long as allowed.
     """
@@ -642,6 +646,11 @@ def components_above_noise(
     ranks: bool = False,
 ) -> str:
     """Return the map that keeps the principal components which moments can show: "components:33".
+
+    In rows of length 1, let l_i be the mean square of public rows along component i, and s the
+    noise of a square. A component below s/2 says less about itself than its noise hides, and each
+    one that is left out makes the noise matrix smaller (MATHS.md section 6). The number follows
+    from public rows, the number of records, epsilon and delta alone.
 
     Nothing private is read. Pass the result as the ``map`` of the pipeline of `suffice.Moments`.
 

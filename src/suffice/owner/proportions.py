@@ -4,6 +4,11 @@ A bag of n rows has counts eta in N^K with a public sum n. Replacing one label m
 one count to another, in each of the at most r (``overlap``) bags that its row is in:
 
     D1 = 2 r, D2 = sqrt(2 r), and D1 = r where K = 2 and one count says both.
+
+Which noise counts get follows from sizes and classes. Three mechanisms draw from a Dirichlet, in
+integers (`suffice.privacy.response`). None of them is better than Gaussian noise where that is
+allowed (lab/bench/proportions.py). They are here to be compared with, and `BoundedCounts` to show
+what makes `ScaledCounts` sound.
 """
 
 import hashlib
@@ -852,7 +857,14 @@ def _error(name: str) -> Cell:
 
 
 def skew_epsilon(skew: float, classes: int) -> float:
-    """Return what bags of this skew cost each label: ln(skew (K - 1) / (1 - skew))."""
+    """Return what bags of this skew cost each label: ln(skew (K - 1) / (1 - skew)).
+
+    Ratios are learnt best from bags in which one class prevails each (Iyer et al. 2016, Section 3.1
+    and Theorem 1). The paper lets the publisher form them by the labels. But a bag in which nine of
+    ten rows have one label tells the label of each of its rows, nine times of ten, however noisy
+    its published proportions are. So membership is randomised response: a row goes to the bag of
+    its own class with probability ``skew``, else to any other.
+    """
     if not 1 / classes < skew < 1:
         raise ParameterError(f"--skew must lie strictly between 1/{classes} and 1; got {skew!r}.")
     return math.log(skew * (classes - 1) / (1 - skew))

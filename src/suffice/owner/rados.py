@@ -1,10 +1,13 @@
 """Rados: sums of private records over secret random subsets, with noise.
 
-The signs, which say which examples are in which sum, are as secret as the data and never stored.
-
 Every rado is the sum of the edges y_i x_i over a random subset of the examples (Nock, Patrini &
 Friedman 2015, Definition 1: those with sigma_i = y_i). A uniform sigma is a uniform subset,
-whatever the labels are. Signs are drawn batch by batch from the operating system's randomness.
+whatever the labels are. Signs are drawn batch by batch from the operating system's randomness. They
+say which examples are in which sum, are as secret as the data, and are never stored.
+
+Each procedure knows its guarantees before it sees a row (``privacy/proofs/rados.md`` proves them).
+Its subsets are drawn while rows are added, on the owner's machine; what comes out of them is
+released after the charge only.
 """
 
 import math
@@ -786,6 +789,12 @@ _VERDICTS = {
 
 def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta: float) -> Plan:
     """Return whether ``count`` rados of ``size`` such rows stay useful; reads none of them.
+
+    A coordinate of a rado varies over its random signs by sqrt(m q) / 2, q the mean square of that
+    coordinate over the rows; so does the mean of all rados, the mean operator, over the sampling of
+    the rows. Noise per record grows with sqrt(count) on a rado, and stays sqrt(2) times that of one
+    vector on their mean. Where it exceeds the spread of a rado, whoever learns from rados learns
+    from their mean alone.
 
     A public table that scales come from says how long rows are, otherwise they are taken to be as
     long as allowed.

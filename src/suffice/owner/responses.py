@@ -1,4 +1,9 @@
-"""The noise of one randomised column: known, with its cost, before any private cell is seen."""
+"""Randomised records: every label and every feature leaves randomised (Barber 2020).
+
+The noise of each column is known, with its cost, before any private cell is seen. An owner's table
+and the answers of a survey (`suffice.owner.survey`) become the same kind of release, with the same
+guarantees: `DeclaredRecords` is the one place that makes them.
+"""
 
 import hashlib
 import math

@@ -1,5 +1,10 @@
 """Scale private records without showing anything about them, and release sums of them.
 
+Nothing about private rows may stand in the clear inside a release that guarantees something. So the
+parameters of the pipeline are declared (ranges, a norm bound, categories), come from a public
+sample, or, if the owner says so, from the private rows; then every guarantee is data-dependent. A
+pipeline that is given says itself where its numbers came from.
+
 Whether rows that were declared public are also private depends on private rows. So only the owner's
 own process counts them and prints a warning. Nothing else depends on it: no error, no exit code, no
 file and no answer.

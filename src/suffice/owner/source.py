@@ -1,4 +1,9 @@
-"""The owner's data as they were given: a table, its labels, and batches of both."""
+"""The owner's data as they were given: a table, its labels, and batches of both.
+
+Public columns that cannot be features (ids, free text, numbers that were read as text) are refused,
+and the error says what to type. Columns that only look odd are used, and a note names them. All of
+this is about public rows.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""The public rows on which parties vote, and the public grid on which votes are counted.
+"""What one party hands to the aggregator of many: its votes or class sums, as integers.
 
-Party and aggregator hold the same rows and the same pipeline, so that both compute the same
-integers. A contribution names all three: rows, pipeline and grid.
+Party and aggregator hold the same public rows and the same pipeline, so that both compute the same
+integers. A contribution names all three: rows, pipeline and the grid on which votes are counted.
 """
 
 import hashlib
@@ -583,6 +583,12 @@ def choose_method(classes: int, samples: int) -> str:
 class ClassSums:
     """Computes one party's class sums, in integers of norm at most ``most``.
 
+    A party with few records cannot vote for classes that it lacks. Its records can still be summed
+    by class. In public white coordinates z = T x every row has about the same length, so that all
+    rows are scaled to length one, u = z / ||z||, and n rows in different classes have a sum of norm
+    sqrt(n). A party's sum is scaled down to that norm if it is longer. One party then moves the sum
+    over parties by at most 2 sqrt(n), whatever it holds (privacy/proofs/parties.md).
+
     Everything here is public: it is the same for all parties, whatever they hold.
 
     Parameters
@@ -1029,7 +1035,20 @@ def parameter_step(radius: float) -> float:
 
 
 def encode_part(part: PartyContribution) -> bytes:
-    """Return the file's bytes: the same contribution always gives the same."""
+    """Return the file's bytes: the same contribution always gives the same.
+
+    A ``*.part`` file holds one contribution, byte by byte. It is not private.
+
+    ====================  ================================================================
+    8 bytes               ``suffpart``: no release, so that `suffice.load` refuses it
+    4 + 8 bytes           lengths of manifest and array, little endian
+    manifest              canonical JSON: `_PartHeader`
+    array                 integers, little endian, in C order
+    32 bytes              SHA-256 of everything before
+    ====================  ================================================================
+
+    The checksum notices damage, not a forger: who sent the file is for the channel to say.
+    """
     array = np.asarray(part.array)
     stored = array.astype(_DTYPES[part.statistic]) if array.dtype.kind in "iu" else array[:0]
     if not np.array_equal(stored, array):

@@ -1,14 +1,17 @@
-"""What many parties could learn together at party-level privacy: from public numbers alone.
+"""Many parties, one private classifier: contributions are summed and leave once, with noise.
 
-Two forecasts stand side by side. Hamm et al. 2016, Theorem 4, bounds how much more risk a perturbed
-classifier has than any other one, w_0; corrected and tightened, with ||x|| <= 1 and without its
-term (lam/2) ||w_0||^2 it is
+Hamm, Cao, Belkin (2016), completed: soft labels are a mean operator, so that noise on it carries no
+1/lambda, and is shaped by what votes can do to it (docs/parties.md, privacy/proofs/parties.md).
+
+A plan sets two forecasts side by side, from public numbers alone. Theorem 4 of the paper bounds how
+much more risk a perturbed classifier has than any other one, w_0; corrected and tightened, with
+||x|| <= 1 and without its term (lam/2) ||w_0||^2 it is
 
     (c + lam) q^2 + 16 (32 + ln(1/delta_s)) / (lam N),
 
 q the exact quantile of the noise on the parameters (the paper has a looser one, and twice the
 logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M = 1 it is the bound
-(11) for majority votes. Ours (owner/mean_operator.py) predicts accuracy, for the operator.
+(11) for majority votes. Ours (`suffice.owner.forecast`) predicts accuracy, for the operator.
 """
 
 import math

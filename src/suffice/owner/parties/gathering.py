@@ -1,4 +1,13 @@
-"""Sum what many parties contribute: who is enrolled, what is accepted, whose records count."""
+"""Sum what many parties contribute: who is enrolled, what is accepted, whose records count.
+
+A contribution that is missing, late or not what a party could have computed counts as zero and is
+reported by name; it never stops the others. Whether one is accepted depends on itself and on
+public things alone, so that replacing one party's data changes one term of the sum and no more.
+
+The header of a contribution (party, statistic, rows, pipeline, grid, classes) is public by
+agreement, its array is private. A round that no header fits is refused before anything is charged;
+no array is looked at for that.
+"""
 
 import hashlib
 import math
