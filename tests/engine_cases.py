@@ -8,7 +8,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from suffice.engines.engine import Task, read_run
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import Candidates, MeanOperator, operator_procedure
+from suffice.owner.mean_operator import Candidates, MeanOperator, Shape, operator_procedure
 from suffice.owner.proportions import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
@@ -80,10 +80,10 @@ def cases(place: Any, **computing: Any) -> dict[str, Case]:
     inputs = {"features": FEATURES, **computing}
     even = MeanOperator(1.0, 1e-6, mechanism="gaussian")
     public = even.public(PublicSource(place, label="sick", **inputs))
-    every = Candidates(public.rows, 2).every("gaussian", 1.0, 1e-6)
+    plain = Candidates(public.rows, 2).of("gaussian", 1.0, 1e-6)
+    weights = 1.0 + np.arange(len(public.rows.pipeline.outputs))
+    shaped = replace(plain, shape=Shape.of(np.diag(weights)))
     request = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6}
-    shaped = next(c for c in every if c.whitened is not None)
-    plain = next(c for c in every if c.whitened is None)
     found["sums"] = _case(operator_procedure(public, request, plain), public)
     found["shaped sums"] = _case(operator_procedure(public, request, shaped), public)
     answers = MeanOperator(1.0, mechanism="response")

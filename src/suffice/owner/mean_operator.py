@@ -10,7 +10,7 @@ from public rows: choosing costs no privacy.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -494,9 +494,7 @@ class OperatorMechanism(StrEnum):
 # Names for a choice that public rows make: any mechanism, or any that adds noise to sums.
 GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(NOISES)}
 MOST_STATES = 256  # classes of randomised labels: an answer is one byte
-_PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
-_MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
-_CLEARLY = 1.01  # a shape or randomised labels must be that much better than even noise
+_CLEARLY = 1.01  # randomised labels must be that much better than even noise
 _UNSURE = 0.1  # deviation of the difference of two class proportions: beyond, a majority is hidden
 _MOST_UNSURE = 0.2  # the same, where features are released with the count of labels
 _COUNTED = 28.0  # m times the intercept's own epsilon: the deviation is then sqrt(8) / 28 = 0.1
@@ -514,8 +512,6 @@ class Candidate:
         laplace, gaussian, knorm or response.
     epsilon : float
         The epsilon that it is calibrated for.
-    whitened : float or None
-        The penalty at which the noise is whitened; None for even noise.
     deviation : float
         Root mean square of the noise per coordinate of the mean operator.
     utility : Utility
@@ -532,7 +528,6 @@ class Candidate:
 
     mechanism: str
     epsilon: float
-    whitened: float | None
     deviation: float
     utility: Utility
     shape: Shape | None = None
@@ -544,18 +539,18 @@ class Candidate:
 def choose(offered: Sequence[Candidate]) -> Candidate:
     """Return the candidate of the largest predicted correlation of scores with labels.
 
-    Even noise is preferred to randomised labels and to whitened noise unless they are clearly
-    better: its release is small, and says nothing about single rows.
+    Noise on sums is preferred to randomised labels unless they are clearly better: its release is
+    small, and says nothing about single rows.
     """
     if not offered:
         raise ParameterError(
             f"Mechanism response takes at most {MOST_STATES} classes. Use another mechanism."
         )
-    even = [c for c in offered if c.whitened is None and c.mechanism in NOISES] or offered
-    best_even = max(even, key=lambda c: c.utility.correlation)
+    sums = [c for c in offered if c.mechanism in NOISES] or offered
+    best_sums = max(sums, key=lambda c: c.utility.correlation)
     best = max(offered, key=lambda c: c.utility.correlation)
-    clearly_better = best.utility.correlation > _CLEARLY * best_even.utility.correlation
-    return best if clearly_better else best_even
+    clearly_better = best.utility.correlation > _CLEARLY * best_sums.utility.correlation
+    return best if clearly_better else best_sums
 
 
 class Candidates:
@@ -575,17 +570,11 @@ class Candidates:
         self._moments, self._unit, self.balance = moments, step / moments.count, balance
         self._weight = public.pipeline.intercept
         self._is_given = public.summary is None  # nothing was fitted on these rows
-        self._codes = codes = rows / step
-        # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
-        self._shapes: dict[float | None, tuple[float, float, np.ndarray, Shape | None]] = {}
-        self._shapes[None] = (*_norms(codes), np.ones(rows.shape[1]), None)
-        shaped = rows.shape[1] <= MOST_SHAPED and not self._is_given
-        for penalty in _PENALTIES if shaped else ():
-            spread = penalty + moments.curvature * moments.values
-            if spread.max() > _MOST_UNEVEN * spread.min():
-                continue
-            transform = whitening(moments.values, moments.vectors, penalty, moments.curvature)
-            self._shapes[penalty] = (*_norms(codes @ transform), spread, Shape.of(transform))
+        self._codes = rows / step
+
+    @cached_property
+    def _row_norms(self) -> tuple[float, float]:
+        return _norms(self._codes)
 
     @property
     def without_noise(self) -> Utility:
@@ -597,7 +586,9 @@ class Candidates:
         names = mechanisms_at(mechanism, delta)
         if self._is_given and mechanism in GROUPS:
             names = [name for name in names if name in NOISES]
-        return [candidate for name in names for candidate in self.of(name, epsilon, delta)]
+        if self._moments.classes > MOST_STATES:
+            names = [name for name in names if name != "response"]
+        return [self.of(name, epsilon, delta) for name in names]
 
     def best(self, mechanism: str, epsilon: float, delta: float) -> Candidate:
         """Return what a release uses: the best predicted, or one that knows the larger class.
@@ -652,7 +643,7 @@ class Candidates:
         deviation = math.sqrt(float(own.mean()))
         blank = Utility(0.0, {}, 0.0, 0.0)
         pair = Candidate(
-            "laplace", epsilon, None, deviation, blank, shape, 0.0, float(own[-1]), paired=True
+            "laplace", epsilon, deviation, blank, shape, 0.0, float(own[-1]), paired=True
         )
         return replace(pair, utility=self._signal.utility(self._white_noise(pair)))
 
@@ -680,22 +671,23 @@ class Candidates:
         deviation = math.sqrt(float(own.mean()))
         utility = moments.utility((moments.vectors**2).T @ own)
         shape = Shape.of(np.diag(weights))
-        return Candidate("laplace", epsilon, None, deviation, utility, shape, share, float(own[-1]))
+        return Candidate("laplace", epsilon, deviation, utility, shape, share, float(own[-1]))
 
-    def of(self, name: str, epsilon: float, delta: float) -> Iterator[Candidate]:
-        """Yield the candidates of one mechanism: even noise, and noise whitened at some penalty."""
-        moments = self._moments
+    def of(self, name: str, epsilon: float, delta: float) -> Candidate:
+        """Return one mechanism: randomised labels, or noise that is even over the coordinates."""
+        moments, width = self._moments, self._codes.shape[1]
         if name == "response":
-            if moments.classes <= MOST_STATES:
-                variances = _response_variance(moments, epsilon) * moments.values
-                yield self._candidate(name, epsilon, None, variances)
-            return
-        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
-        for penalty, (l1, l2, spread, _) in self._shapes.items():
-            reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(spread) * columns)
+            variances = _response_variance(moments, epsilon) * moments.values
+        else:
+            columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+            l1, l2 = self._row_norms
+            reach = Sensitivity(math.ceil(2 * l1), factor * l2, width * columns)
             noise = calibrated_noise(name, reach, epsilon, delta)
-            variances = noise.variance * self._unit**2 * spread
-            yield self._candidate(name, epsilon, penalty, variances)
+            variances = np.full(width, noise.variance * self._unit**2)
+        deviation = math.sqrt(float(variances.mean()))
+        intercept = float(moments.vectors[-1] ** 2 @ variances)
+        utility = moments.utility(variances)
+        return Candidate(name, epsilon, deviation, utility, intercept_variance=intercept)
 
     def like(self, other: Candidate, delta: float) -> Candidate:
         """Return the candidate of the same mechanism and shape, as these labels have it."""
@@ -703,18 +695,7 @@ class Candidates:
             return self._counting(other.epsilon, other.counted)
         if other.paired and other.shape is not None:
             return self._shaped_laplace(other.epsilon, other.shape)
-        offered = self.of(other.mechanism, other.epsilon, delta)
-        return next(candidate for candidate in offered if candidate.whitened == other.whitened)
-
-    def _candidate(
-        self, name: str, epsilon: float, penalty: float | None, variances: np.ndarray
-    ) -> Candidate:
-        deviation = math.sqrt(float(variances.mean()))
-        utility, shape = self._moments.utility(variances), self._shapes[penalty][-1]
-        intercept = float(self._moments.vectors[-1] ** 2 @ variances)
-        return Candidate(
-            name, epsilon, penalty, deviation, utility, shape, intercept_variance=intercept
-        )
+        return self.of(other.mechanism, other.epsilon, delta)
 
 
 def _norms(rows: np.ndarray) -> tuple[float, float]:
@@ -853,7 +834,6 @@ def _plan_operator(
                     "epsilon": epsilon,
                     "mechanism": name,
                     "chosen": taken is best,
-                    "whitened_at": row.whitened,
                     "noise": row.deviation,
                     "margin_noise": row.utility.margin_noise,
                     "score_noise": row.utility.score_noise,
@@ -907,8 +887,6 @@ class Forecast:
         Root mean square of the noise per coordinate.
     coordinates : int
         How many numbers the mean operator has.
-    whitened : float or None
-        The penalty at which the noise is whitened; None for even noise.
     utility : Utility
         Predicted accuracy and score noise.
     """
@@ -917,7 +895,6 @@ class Forecast:
     guarantee: Guarantee
     noise_deviation: float
     coordinates: int
-    whitened: float | None
     utility: Utility
 
 
@@ -936,12 +913,11 @@ class MeanOperator(LabelMechanism):
         D1 = (2/m) max ||x_i||_1, D2 = (2/m) max ||x_i||_2 (sqrt2/m for three classes or more),
 
     computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
-    2-norm; see docs/errata.md). Noise is even over the coordinates, or whitened where that is
-    clearly better (owner/mean_operator.py). On few rows "auto" and "sums" give the intercept
-    less noise than the features, so that the larger class is known
-    (owner/mean_operator.py). With a given ``pipeline`` noise on sums is always even: such
-    releases are merged, and shaped noise would hide what other owners show. Assumes that rows,
-    their number and ``classes`` are public and were not chosen by looking at the labels.
+    2-norm; see docs/errata.md). Noise is even over the coordinates. On few rows "auto" and "sums"
+    give the intercept less noise than the features, so that the larger class is known. With a given
+    ``pipeline`` noise on sums is always even: such releases are merged, and shaped noise would hide
+    what other owners show. Assumes that rows, their number and ``classes`` are public and were not
+    chosen by looking at the labels.
 
     Parameters
     ----------
@@ -1112,7 +1088,6 @@ class MeanOperator(LabelMechanism):
             guarantee,
             procedure.deviation(exact),
             len(rows.pipeline.outputs) * operator_columns(classes),
-            best.whitened,
             best.utility,
         )
 

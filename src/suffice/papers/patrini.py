@@ -161,7 +161,7 @@ The paper has no experiments. It proposes Laplace noise on the mean operator (Se
 its error; data sets, epsilons and everything measured here are ours.
 
 Of the mechanisms only laplace is the paper's, and it is calibrated to the 1-norm, which the proof
-of Theorem 9 needs (docs/errata.md). gaussian, knorm, response, auto, whitened noise, the projection
+of Theorem 9 needs (docs/errata.md). gaussian, knorm, response, auto, shrinking the operator
 and a penalty chosen from the release alone are ours.
 
 gaussian guarantees epsilon at delta = {DELTA:g}, and auto may pick it; the others have delta = 0.

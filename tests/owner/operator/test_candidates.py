@@ -78,31 +78,26 @@ def test_more_epsilon_never_predicts_less():
         assert offered[0][name] < offered[1][name] < offered[2][name] * (1 + 1e-9)
 
 
-def candidate(mechanism: str, rho: float, whitened: float | None = None) -> Candidate:
-    return Candidate(mechanism, 1.0, whitened, 0.1, Utility(rho, {"usual": 0.5}, 0.1, 1.0))
+def candidate(mechanism: str, rho: float) -> Candidate:
+    return Candidate(mechanism, 1.0, 0.1, Utility(rho, {"usual": 0.5}, 0.1, 1.0))
 
 
-def test_even_noise_gives_way_only_to_what_is_clearly_better():
-    even, other = candidate("laplace", 0.40), candidate("knorm", 0.401)
-    assert choose([even, other]) is other
+def test_noise_on_sums_gives_way_only_to_labels_that_are_clearly_better():
+    laplace, other = candidate("laplace", 0.40), candidate("knorm", 0.401)
+    assert choose([laplace, other]) is other
     for rho, wins in ((0.402, False), (0.410, True)):
-        for rival in (candidate("response", rho), candidate("gaussian", rho, 1.0)):
-            assert (choose([even, other, rival]) is rival) == wins
+        rival = candidate("response", rho)
+        assert (choose([laplace, other, rival]) is rival) == wins
     only = candidate("response", 0.1)
     assert choose([only]) is only
 
 
-def test_whitened_noise_is_chosen_where_one_direction_has_most_of_the_rows():
-    offered = candidates_of(UNEVEN, 1.0, name="laplace")
-    (even,) = [candidate for candidate in offered if candidate.whitened is None]
-    best = choose(offered)
-    assert best.whitened is not None
-    assert best.utility.correlation > 1.01 * even.utility.correlation
+def test_noise_is_even_also_where_one_direction_has_most_of_the_rows():
+    (even,) = candidates_of(UNEVEN, 1.0, name="laplace")
     labels = np.arange(len(UNEVEN)) % 2
     release = MeanOperator(epsilon=1.0, mechanism="laplace").release(UNEVEN, labels, ledger=None)
-    assert release.noise.form == "factor"
-    forecast = MeanOperator(epsilon=1.0, mechanism="laplace").forecast(UNEVEN)
-    assert (forecast.whitened, forecast.utility) == (best.whitened, best.utility)
+    assert release.noise.form == "identity"
+    assert MeanOperator(epsilon=1.0, mechanism="laplace").forecast(UNEVEN).utility == even.utility
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -291,11 +286,10 @@ def test_with_a_given_pipeline_the_noise_is_even(rows, mechanism):
     pipeline = MeanOperator(epsilon=1.0).public_rows(rows).pipeline
     asked = MeanOperator(1.0, 1e-6, mechanism, pipeline=pipeline)
     best = asked.choose(asked.public(PublicSource(rows))).best
-    assert (best.mechanism in NOISES, best.shape, best.whitened) == (True, None, None)
+    assert (best.mechanism in NOISES, best.shape) == (True, None)
     plan = asked.plan(PublicSource(rows))
     at_one = next(row for row in plan.chosen if row["epsilon"] == 1.0)
     assert (at_one["mechanism"], at_one["noise"]) == (best.mechanism, best.deviation)
-    assert all(row["whitened_at"] is None for row in plan.rows)
 
 
 def test_without_one_these_rows_would_have_other_noise():
@@ -303,5 +297,4 @@ def test_without_one_these_rows_would_have_other_noise():
         Candidates(MeanOperator(1.0).public_rows(rows), 2).best("auto", 1.0, 1e-6)
         for rows in (WIDE, LONG[:60])
     ]
-    best.append(Candidates(MeanOperator(1.0).public_rows(UNEVEN), 2).best("laplace", 1.0, 0.0))
     assert all(each.shape is not None or each.mechanism == "response" for each in best)
