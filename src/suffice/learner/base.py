@@ -1,4 +1,7 @@
-"""What all learners share: checks of exact data, scores, files, and the notebook view."""
+"""What all learners share: checks of exact data, scores, files, and the notebook view.
+
+The contract is scikit-learn's: rows and labels in, scores out.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -419,6 +419,12 @@ def log_odds_of_scores(
 ) -> LogOdds:
     """Return the log odds of least logistic risk over unlabelled rows with these scores.
 
+    Of labels y = -1 or +1 and scores s, the mean operator gives E[y] and E[y s]. The logistic risk
+    of slope a and offset c is E[log(2 cosh((a s + c)/2))] - (a E[y s] + c E[y])/2: its first part
+    needs scores and no label (Patrini 2016, Theorem 3). So unlabelled rows calibrate scores as
+    labelled ones would (Platt 1999). Without rows, scores of a class are taken to be Gaussian
+    (`gaussian_log_odds`).
+
     Where E[y s] has an error, the slope is integrated out. No
     correlation of scores and labels above ``most`` is believed.
     """

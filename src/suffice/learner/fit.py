@@ -1,4 +1,9 @@
-"""What is known of a fitted model, for people and for programs: one report per learner."""
+"""Which learner takes which kind of release, and what is reported of a fitted model.
+
+`fit` learns from releases of any kind, `model_of` returns the classifier of any model file. A new
+kind of release needs one entry: `register_learner(kind, Learning(...))`. The command line reads the
+same table.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

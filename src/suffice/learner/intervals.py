@@ -267,6 +267,16 @@ def optimism_by_trial(
 ) -> tuple[float, float]:
     """Return by how much a model's risk is too small, and the deviation of the mended risk.
 
+    Stein's lemma (`suffice.learner.penalty`) needs tr(Q d theta / d mu). Of a denoised operator no
+    formula gives it: so noise e ~ N(0, Q) is drawn, and a little of it, h e, is added to the
+    released operator, which is then denoised again. With v = (theta(mu + h e) - theta(mu)) / h,
+
+        E <e, v> = tr(Q d theta / d mu),
+        E v^T Q v = tr((d theta / d mu)^T Q (d theta / d mu) Q),
+
+    up to h^2 (Ramani, Blu & Unser 2008). The solver is not run again: theta moves by weight H^-1
+    times what the denoised operator moves by.
+
     ``problem`` has the released operator, in the coordinates that ``denoiser`` returns, and
     ``model`` is fitted to what that returns. The deviation is that of `Optimism.error`, and of the
     draws here. The same numbers are drawn every time.

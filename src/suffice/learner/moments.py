@@ -1,8 +1,9 @@
-"""From the noisy numbers of a release to a mean, a covariance and class proportions.
+"""Learn a linear classifier from noisy second moments: no row, no iteration, no tuning.
 
-All in rows of length 1. What is known of the noise is used: a proportion lies between 0 and 1, a
-mean is shrunk towards zero, the eigenvalues of the covariance are moved back by what symmetric
-Gaussian noise did to them (Bun, Allez, Bouchaud & Potters 2016).
+Noisy numbers of a release become a mean, a covariance and class proportions, all in rows of length
+1. What is known of the noise is used: a proportion lies between 0 and 1, a mean is shrunk towards
+zero, the eigenvalues of the covariance are moved back by what symmetric Gaussian noise did to them
+(Bun, Allez, Bouchaud & Potters 2016).
 """
 
 import math
@@ -347,7 +348,15 @@ class Scores:
 
 
 def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
-    """Return the scores of every contrast; ``thinning`` measures how good they are."""
+    """Return the scores of every contrast; ``thinning`` measures how good they are.
+
+    A contrast tells a class from all others. With e = 1 for members of the class and else 0, c the
+    covariance of rows with e and v the variance of its error, weights are a priori
+    N(0, tau / variance) along the eigenvectors of the covariance. Given tau, their mean is
+    c / (variance + penalty + v / tau), the penalty being what noise on squares adds; tau is
+    averaged over by its likelihood. How well scores follow e is measured by thinning: weights from
+    c + error, their covariance from c - error.
+    """
     cautious = (moments.variances + _added_variance(moments))[:, None]
     weights = _all_weights(moments, moments.covariances, moments.errors)
     spread = weights.T @ (cautious * weights)
@@ -541,6 +550,10 @@ def ridge_intervals(
 ) -> CoefficientIntervals:
     """Return coefficients of ridge regression and their intervals.
 
+    The delta method, at a public penalty: theta = (Sigma + penalty)^-1 c. An interval covers what
+    the exact moments of the same records would give: it is about the noise of the release, and not
+    about the sampling of records.
+
     ``units`` (p, d) turns weights of coordinates of rows of length 1 into those of features.
     """
     if not 0 < level < 1:
@@ -623,6 +636,12 @@ class _GaussianScores:
 
 def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAccuracy | None:
     """Return what is expected of a rule of two classes on fresh rows; of more classes None.
+
+    It is estimated from the release alone. The scores of two classes are taken to be Gaussian in
+    each class, with the means and the variance that thinning found. The interval adds what the
+    noise may have done to the correlation of scores and labels and to the class proportions, and an
+    allowance for scores that are not Gaussian. Nothing is stated of the log loss, or of three
+    classes or more: no interval that was tried covered.
 
     Correlation and proportion vary by 1.645 standard deviations, each alone.
     """

@@ -1,4 +1,18 @@
-"""Rados of exact examples, from simulated randomness: for studies and `fit`, never a release."""
+"""RadoBoost: a linear classifier boosted from rados, and the risks over rados that it uses.
+
+An edge is y_i x_i. Over all 2^m rados pi of m examples, for every theta:
+
+    logistic risk of the edges = log 2 + (1/m) log exponential risk of the rados
+    (Nock, Patrini & Friedman 2015, Lemma 2),
+    square risk of the edges = 1 + (4/m) (variance - mean) of <theta, pi>
+    (the mean-variance rado-risk of Nock 2016).
+
+Over a sample of rados the right sides are estimates: the second is good with few of them, the first
+only where <theta, pi> varies by less than about sqrt(2 log n) over the n rados.
+
+One loop boosts over rados and over examples. Rados of exact examples are drawn from simulated
+randomness: for studies and `fit`, never a release.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

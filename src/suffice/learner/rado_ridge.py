@@ -1,4 +1,7 @@
-"""The penalty of least squares from moments, chosen without labels."""
+"""Least squares from the mean and the covariance of rados: no boosting, and few are enough.
+
+The penalty is chosen without labels.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -151,6 +151,14 @@ _RECORDS_PER_COMBINATION = 10  # from which on p(x) is learnt combination by com
 class JointStates(Knowledge):
     """Holds the clean combinations and p(x | x~) for each observed one.
 
+    Let x run over the M = K_1 K_2 ... combinations of states. Columns are randomised one by one, so
+
+        P[x~ | x] = prod_j P_j[x~_j | x_j],   p(x | x~) = p(x) P[x~ | x] / sum_x' p(x') P[x~ | x'],
+
+    and the expectation of the clean model is a finite sum, without any approximation of the score.
+    With p(x) learnt by EM over the combinations, features may depend on each other in any way: the
+    estimate is consistent where independent columns (Barber 2020, Section 5) are not.
+
     ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``
     (M, M) has one row per observed combination; ``observed`` (n,) says which one each record shows.
     """

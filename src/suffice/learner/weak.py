@@ -2,6 +2,8 @@
 
 A source of supervision (labels, flipped labels, votes, bags of known proportions, ...) is a
 dataclass of what is known. All of them estimate by `Supervision.estimate`.
+
+What each becomes is a mean operator and how sure it is: `OperatorEstimate`.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,13 @@
-"""Weights of rows: what they mean, and the learners that cannot use them.
+"""Weights of rows and of classes: what they mean, and the learners that cannot use them.
 
-A weight of 2 counts as two rows alike, a weight of 0 as none. They need the label of each row,
-exact or randomised. A release that is a sum over rows has none: its learner refuses weights.
+Rows: a weight of 2 counts as two rows alike, a weight of 0 as none. They need the label of each
+row, exact or randomised. A release that is a sum over rows has none: its learner refuses weights.
+
+Classes: a weight is what a mistake about the class costs. A row gets the class k of largest
+w_k p_k, of least expected cost (Elkan 2001, Section 1). Probabilities, scores and coefficients stay
+those of the population. A logistic model that is trained with weighted rows has the same decisions,
+if it is right: weights multiply odds. So no label is needed, and any model with probabilities can
+take weights, also after it was fitted.
 """
 
 from collections import Counter

@@ -1,6 +1,18 @@
-"""Mean embeddings of cells of rows: sums in a kernel's feature space, or the Gram of such sums.
+"""Class ratios by mean embeddings: the mixture of class embeddings nearest to a table's.
 
-A cell is a part of a bag. Everything that is later estimated, cross-validated or resampled needs
+With Phi_i the mean embedding of bag i in the kernel's feature space and P the proportions, class
+embeddings are Psi = A Phi (`KnownBags.solved`), and the ratios of a table U are
+
+    rho = argmin over the simplex of || sum_k rho_k Psi_k - Phi_U ||                    ("rkhs")
+
+Iyer et al. 2016 minimise || sum_i alpha_i Phi_i - Phi_U || over all alpha (eq. 5) and then move
+P^T alpha to the nearest point of the simplex ("euclidean"). For M = K both are the same where the
+answer is inside. One more thing is ours, in "rkhs": the sampling noise of Phi_i adds
+(1 - sum_k P_ik ||Psi_k||^2) / n_i to ||Phi_i||^2 in mean, which pulls the answer towards the bags'
+average; it is taken off.
+
+Rows are read once, into sums by cell in the kernel's feature space, or the Gram of such sums. A
+cell is a part of a bag. Everything that is later estimated, cross-validated or resampled needs
 inner products of sums over cells only. A ladder of bandwidths costs little more than one
 (`suffice.kernels.maps`).
 """

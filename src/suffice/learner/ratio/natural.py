@@ -475,6 +475,10 @@ def natural_range(
 ) -> NaturalRange:
     """Return what is known of a table where the bags contradict label shift.
 
+    No interval is right then. The range holds the interval under label shift, and what the bags say
+    under a stable p(y | x) (`StableClassifier`). It is a range under two assumptions, and has no
+    confidence level. With more than two classes each class is set against the rest of them.
+
     ``label_shift`` are the ends of the interval under label shift. Ends of the posterior are moved
     away, from pi or for a new bag from its mean, by a factor that was chosen on natural bags. How
     far a new bag is from the model is known from M bags only: its ends are those of Student's

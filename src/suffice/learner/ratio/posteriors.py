@@ -326,6 +326,20 @@ def fit_bag_likelihood(
 ) -> BagLikelihood:
     """Return the classifier of bags with the penalty that explains held-out rows best.
 
+    A row x of the pooled bags is in bag i with probability
+
+        q_i(x) = sum_k T_ik p(k | x),   T_ik = n_i P_ik / sum_j n_j P_jk,
+
+    since within a class the bag says nothing (assumption A1). So bags are class labels that went
+    through a known channel T, and the model of p(k | x) that explains the bags best is found by the
+    likelihood of `suffice.learner.spread_likelihood`, with no label. What T^-1 makes of a free
+    classifier of bags can be negative; these class posteriors cannot.
+
+    Scores come from models that did not see their row (folds) and are then calibrated, again
+    through T, with one thing more that is known: how many rows of each class a bag has
+    (`LabelCounts`). The ratios of a table U are the weights of the mixture
+    sum_k rho_k p(k | x) / p(k) that explains its rows best.
+
     From the strongest penalty on, each solution where the next search starts, until one is no
     better. ``bags`` has the sizes of these rows' bags; ``complete`` says that the proportions
     are those of these rows, and not of more of which they are a sample.
@@ -488,6 +502,25 @@ def accepted_ends(
     means: ClassMeans, table: TableMoments, level: float, excess: float = 1.0
 ) -> np.ndarray:
     """Return the ends (2, K) of the proportions of a table.
+
+    They are the proportions that are not rejected. Under label shift the mean of scores over U is
+    g_U = rho psi, and psi is sum_i l_i g_i, l_i (K,) the leverage of bag i and g_i its mean score.
+    With C the covariance of g_U and C_i that of g_i,
+
+        t(rho) = (g_U - rho psi)^T S^-1 (g_U - rho psi),   S = C + sum_i (rho l_i)^2 C_i
+
+    is chi-square where rho is true, however near to singular psi is. For two classes this is
+    Fieller's interval (1954): c is in it if t(c) is below the quantile of one degree of freedom.
+    For more, the interval of rho_k holds the c for which some rho with rho_k = c is not rejected,
+    again at one degree of freedom: the subset test of Anderson and Rubin, which rejects the truth
+    no more often than that if bags have the same covariance up to a factor (Guggenberger et al.
+    2012).
+
+    C and C_i are covariances within classes, and so depend on psi. They are those at the class
+    means that rho makes likely, psi + Cov(psi, rho psi) S^-1 (g_U - rho psi). Bags that hardly
+    differ may make classes look far apart by chance. The covariances at psi would then be far too
+    small. What is compared with the quantile is t less its least value over [0, 1], which keeps the
+    interval from vanishing where the estimate lies outside.
 
     All covariances are ``excess`` times as large as the rows say. Scores sum to one, so that all
     but the last say everything.
