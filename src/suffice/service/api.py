@@ -1,6 +1,10 @@
 """The routes under /v1, and the shapes of what they take and return, as /openapi.json states them.
 
 Shapes are dataclasses: `strict_json` reads requests by them, writes answers, and describes both.
+
+What a learner sees never depends on a private value. Answers are made in `suffice.service.workers`;
+a handler reads the records and the ledger, and never a table. Log, checkpoint, comparison and
+export are for owners and officers. A token that covers some data sets shows those alone.
 """
 
 from dataclasses import dataclass, replace

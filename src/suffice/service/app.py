@@ -1,4 +1,8 @@
-"""The application: routes, pages, problems, the headers of every response, and its workers."""
+"""The application: routes, pages, problems, the headers of every response, and its workers.
+
+The server process is one uvicorn, on loopback or with TLS. It stops gracefully, and its logs hold
+no values.
+"""
 
 import json
 import logging

@@ -1,4 +1,7 @@
-"""Who is calling: a request's token becomes a `Caller`, or the request ends here."""
+"""Who is calling: a request's token becomes a `Caller`, a page's cookie a `Session`, or nothing.
+
+A request without a good token, and a form that is not its session's own, end here.
+"""
 
 import hmac
 import secrets
@@ -140,6 +143,10 @@ class Session:
 
 class Sessions:
     """Begins, finds and ends sessions.
+
+    A session's cookie is HttpOnly and SameSite=Strict, and lasts for a working day. Its hash is
+    stored. Every form holds the session's CSRF token, and a browser that says that a form came from
+    another site is not believed. Behind a proxy, which may rewrite it, the Host header is not used.
 
     Parameters
     ----------

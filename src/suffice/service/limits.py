@@ -1,4 +1,4 @@
-"""How much one caller may ask for: requests in a minute, and bytes in a body."""
+"""Limit what one caller may ask for: requests in a minute, bytes in a body, open connections."""
 
 import asyncio
 import logging
@@ -153,6 +153,10 @@ _TLS = {"Strict-Transport-Security": "max-age=31536000"}
 class Guard:
     """Adds the headers of every response, and answers what the application does not.
 
+    The application answers inside this guard. Also a failure that nobody expected gets the headers
+    that keep responses out of caches, frames and other sites, and a problem document that tells
+    nothing.
+
     Parameters
     ----------
     app
@@ -213,6 +217,9 @@ _READING_SECONDS = 60.0  # in which a reader of a response must take something
 
 class Connection(H11Protocol):
     """A connection that ends when its other side keeps the service waiting.
+
+    uvicorn waits for ever for the rest of a request's head, and for a reader who does not read.
+    Whoever opens connections and says nothing would keep everybody else out.
 
     A connection without a complete head after ten seconds ends, and so does one whose other side
     reads nothing for a minute. When too many are open, the one that has waited longest for its

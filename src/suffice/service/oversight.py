@@ -559,6 +559,10 @@ _MOST_KEY_BYTES = 2**16
 class Accounts:
     """Gathers what the holder of a token may read.
 
+    Everything is limited to the data sets that a token covers. Nothing here opens a table:
+    proposals and tokens are in the records, budgets and charges in the ledger, and all are public
+    or noisy.
+
     Parameters
     ----------
     service

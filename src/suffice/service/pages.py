@@ -1,4 +1,8 @@
-"""How a page is made: templates, the words and numbers in them, and the headers of the response."""
+"""The pages for owners and officers: rendered here, usable without scripts, from no other site.
+
+Templates, the words and numbers in them, and the headers of the response; then the pages that show
+proposals, the report and its printed form, the log, and the export.
+"""
 
 import math
 from collections.abc import Mapping
