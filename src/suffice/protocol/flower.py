@@ -1,4 +1,8 @@
-"""The settings that both sides of Flower read from their configurations, checked."""
+"""Parties and their aggregator over Flower, with settings that both read and check.
+
+A party answers a request with its contribution and nothing else. The aggregator asks every node
+once, aggregates, releases and reports.
+"""
 
 import logging
 import time
