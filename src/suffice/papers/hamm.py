@@ -1,4 +1,10 @@
-"""Simulated parties: the records that each holds, the public rows, and what the parties send."""
+"""Hamm, Cao & Belkin 2016: many parties train one classifier without pooling their records.
+
+Parties are simulated on public data: every method, at every epsilon, on the same crowd. Owner,
+aggregator and learner are the real ones: noise is drawn as for a release, and every model is learnt
+from what was released. Only who belongs to which party is simulated. Figures 2 and 3 set accuracy
+against the privacy of a party.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,9 @@
-"""Iyer, Nath & Sarawagi 2016: private label proportions, and class ratios learnt from them."""
+"""Iyer, Nath & Sarawagi 2016: private label proportions, and class ratios learnt from them.
+
+Figure 1: how far private label proportions move. Figure 2: class ratios of two classes from two
+bags. Figure 3: those of many classes. Bags are drawn by label, as in the paper, which an owner who
+guarantees privacy must not do (docs/errata.md).
+"""
 
 import math
 from collections import Counter

@@ -1,4 +1,8 @@
-"""Losses as an even part, which needs no label, and an odd part (Patrini et al. 2016, Figure 1)."""
+"""Patrini, Nielsen & Nock 2016: the mean operator, and what label privacy costs with it.
+
+Figure 1: losses as an even part, which needs no label, and an odd part. Section 4: accuracy on
+public data sets against epsilon.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

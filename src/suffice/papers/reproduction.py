@@ -1,4 +1,9 @@
-"""A reproduction: one table or figure of a paper, and how to compute it again."""
+"""A reproduction: one table or figure of a paper, and how to compute it again.
+
+The public data sets live outside the package: a folder with one Parquet file each. A file holds
+feature columns, an integer column ``label`` and, where its origin has them, ``split`` ("train" or
+"test") or ``subject``.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
