@@ -1,9 +1,6 @@
-"""Scores of exact values and of supports: outputs that only one of two data sets can give.
+"""Run the audit: a lower bound on epsilon for every case, and a verdict in words.
 
-Noise hides a number only if every output is possible under both data sets. So these scores look at
-outputs bit by bit: values that come again and again (a zero of either sign, a NaN, a bound, a
-digest), the grid that a number lies on, numbers that are equal or a constant apart, and the range
-of each. All are learnt from outputs that are never counted, so that they cost nothing.
+The audit can refute a stated guarantee. It can never prove one.
 """
 
 import os
@@ -63,7 +60,14 @@ def varying(outputs: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
 
 
 def support_scores(sample: np.ndarray, neighbours: np.ndarray) -> dict[str, Score]:
-    """Return scores of exact values, grids, differences and ranges, learnt from outputs."""
+    """Return scores of exact values, grids, differences and ranges, learnt from outputs.
+
+    They find outputs that only one of two data sets can give. Noise hides a number only if every
+    output is possible under both. So these scores look at outputs bit by bit: values that come
+    again and again (a zero of either sign, a NaN, a bound, a digest), the grid that a number lies
+    on, numbers that are equal or a constant apart, and the range of each. All are learnt from
+    outputs that are never counted, so that they cost nothing.
+    """
     columns, both = varying(sample, neighbours), np.concatenate([sample, neighbours])
     scores: dict[str, Score] = {}
     for name, keys in _keys(columns).items():

@@ -1,7 +1,9 @@
-"""Neighbouring tables inside one declared domain: a label, record, party or auxiliary row differs.
+"""Neighbouring tables, and how each mechanism is exercised on them.
 
-Labels differ in length, so that files are cut elsewhere; places are random, or where batches and
-blocks of bytes end; one column has a mean of exactly zero, whose sign must say nothing.
+An exercise is options that make a mechanism releasable, and whose unit changes. Two tables
+of one declared domain differ in a label, a record, a party or an auxiliary row. Labels differ in
+length, so that files are cut elsewhere; places are random, or where batches and blocks of bytes
+end; one column has a mean of exactly zero, whose sign must say nothing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,10 @@
-"""What others see of a release: every byte outside its noisy arrays, and what the ledger shows."""
+"""Release pairs of neighbouring data sets, and report where others see a difference.
+
+What others see of a release is every byte outside its noisy arrays, and what the ledger shows. Each
+table is handed over in many forms (arrays, frames, files, folders, databases), and released in
+process and by the program's own words. Every number that decides a pair follows from the seed and
+the pair's number, so that one pair can be run again.
+"""
 
 import gzip
 import io

@@ -2,8 +2,8 @@
 
 A score is a function of an output that is larger where D is likelier than D'. Best is the logarithm
 of the likelihood ratio, ln p(output | D) / p(output | D'), wherever densities are known; its values
-are the privacy loss. Beside it stand scores that are learnt from outputs: classifiers (`learnt`),
-and what exact values and supports show (`atoms`).
+are the privacy loss. Beside it stand scores that are learnt from outputs: classifiers
+(`learnt_scores`), and what exact values and supports show (`support_scores`).
 
 Two neighbouring data sets D and D' are given, and many outputs of each. Some of them choose an
 event S, a threshold on a score; fresh ones count how often it comes, k of n under D and k' of n'
