@@ -6,6 +6,8 @@ A loss is linear-odd if f(z) - f(-z) = -a z. The risk of theta is then
 
 so that g, the even part, needs rows and no labels. Softmax is the same for more classes:
 (1/m) sum_i log sum_k exp(<W_k, x_i>) - <W, M>.
+
+Penalties are data too: squared 2-norm, 1-norm, a mixture of both, or none.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,6 @@
-"""L-BFGS for risks with and without a 1-norm, with the certificate checked and never assumed.
+"""The factored problem (public rows, a mean operator, a loss, a penalty), and its solvers.
+
+They are L-BFGS for risks with and without a 1-norm, with the certificate checked and never assumed.
 
 A smooth risk is first met with plain L-BFGS. Where that has cost as much as a Hessian would, the
 Hessian's diagonal blocks at the best point so far, one per class, become the metric in which L-BFGS
