@@ -149,7 +149,11 @@ def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach)
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def logistic_slopes(scores, weights):
-    """Do so for g(z) = log(e^(z/2) + e^(-z/2)), from e^(-|z|), which never overflows."""
+    """Return sum_i w_i g(z_i), and overwrite the scores z_i with w_i g'(z_i).
+
+    g(z) = log(e^(z/2) + e^(-z/2)) is the even part of the logistic loss, from e^(-|z|), which never
+    overflows: one exponential per entry.
+    """
     total = 0.0
     for i in range(scores.size):
         z = scores[i]
@@ -162,7 +166,7 @@ def logistic_slopes(scores, weights):
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def softmax_slopes(scores, weights):
-    """Do so for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
+    """Do the same for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
     total = 0.0
     for i in range(scores.shape[0]):
         row = scores[i]
@@ -383,6 +387,11 @@ _COS = tuple((-1.0) ** k / np.prod(np.arange(1.0, 2 * k + 1)) for k in range(10)
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"contract"})
 def add_fourier_sums(angles, cells, halvings, sums):
     """Add the cosines and sines of every row's angles to the sums of its cell.
+
+    Bandwidths are a ladder, each half of the one before. Halving one doubles the angles of Fourier
+    features and multiplies the exponents of a Gaussian (by four) or Laplace kernel (by two):
+    cos 2a, sin 2a and k^2 cost a few products where a new cosine or exponential would cost a call.
+    An error doubles with each step: ten steps lose three digits of sixteen.
 
     ``angles`` (rows, F) are those of the widest bandwidth; divided by 2^halvings they must lie in
     [-1, 1]. ``cells`` (rows,) is overwritten nowhere; ``sums`` (levels, cells, 2, F) holds level e

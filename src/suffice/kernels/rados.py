@@ -260,6 +260,9 @@ def _normalise(logs, weights):
 def boost(rows, examples, oracle, cap, least, scale, gentle, weights, path):
     """Boost for at most len(path) rounds; return how many were run before every edge was zero.
 
+    Rows are rados, or edges y_i x_i: the loop is the same (Nock, Patrini & Friedman 2015, Algorithm
+    1; for edges Schapire & Singer 1999). A round costs O(rows x coordinates).
+
     A round picks coordinate k with edge r (`_pick`), steps by alpha = scale / (2 largest_k)
     log((1 + s) / (1 - s)), eq. (10) with scale = 1/kappa, and weighs the rows anew. s is r, at
     least ``least`` in size (Section 4: outliers make r tiny), at most ``cap`` (5.2) and

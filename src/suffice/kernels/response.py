@@ -1,8 +1,8 @@
 """Randomised response over many records: integer thresholds against uniform 64-bit words.
 
-Both kernels return False as soon as they meet a state outside the domain; the caller then throws
-the answers away. They are free of branches that depend on a word, which would be mispredicted at
-random.
+Both kernels of responses return False as soon as they meet a state outside the domain; the caller
+then throws the answers away. They are free of branches that depend on a word, which would be
+mispredicted at random.
 """
 
 import numba
@@ -62,6 +62,8 @@ def respond_by_table(states, words, ends, out):
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def draw_balls(weights, unit, words, most, tallies):
     """Draw at most ``most`` balls with these uniform words; return how many were drawn.
+
+    Polya's urn in integers: each ball drawn goes back with one more of its colour.
 
     Colour k comes with probability weights[k] / sum(weights), which must stay below 2^63; ``unit``
     is added to the weight of the colour that came, and one to ``tallies``. A word gives its leading

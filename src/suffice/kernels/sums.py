@@ -224,6 +224,9 @@ LARGEST_NUMBER = 1e150  # of a standardised number: squares of it neither overfl
 def code_columns(columns, affine, inner, most, out):
     """Write the integer codes of columns (width, rows) into ``out``, as floats.
 
+    Rows as integer vectors of bounded length: standardised, filled, clipped and rounded in one
+    pass. Floats are added in one order, so that a row has the same codes in any batch.
+
     ``affine`` is (mean, 1/scale, bound, filled): a row becomes clip((x - mean) / scale, bound), in
     which a number that is not finite counts as ``filled`` of its column. Codes are
     rint(row inner / bound). A row of codes longer than ``most`` is shortened.
