@@ -1,4 +1,8 @@
-"""Many parties, one release: the operator of their votes, the votes, and three kinds of model."""
+"""Many parties, one release: the operator of their votes, the votes, and three kinds of model.
+
+Parties also start from their records: local training, contributions and the sum, and then the
+noise. A neighbour then has other records of one party: one of them changed, all, or none left.
+"""
 
 import math
 from collections.abc import Callable, Iterator

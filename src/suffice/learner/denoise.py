@@ -177,6 +177,9 @@ class Denoiser:
         """Return the share that is kept of an operator along each white coordinate.
 
         The intercept says how large the classes are and nothing about rows: its share is its own.
+
+        All class proportions are as likely. The noise n_j of other coordinates is that of the
+        release, and of sampled labels if ``sampling``.
         """
         features = slice(None, -1 if self.intercept else None)
         signal = around_centre(operator)[features]

@@ -1,9 +1,9 @@
 """Mean operators from weak supervision: what is known of labels becomes an operator and its noise.
 
-A source of supervision (labels, flipped labels, votes, bags of known proportions, ...) is a
-dataclass of what is known. All of them estimate by `Supervision.estimate`.
-
-What each becomes is a mean operator and how sure it is: `OperatorEstimate`.
+Patrini et al. 2016, Meta-Algorithm 1: estimate the mean operator from what there is, then minimise
+the factored risk. A source of supervision (labels, flipped labels, votes, bags of known
+proportions, ...) is a dataclass of what is known. All of them estimate by `Supervision.estimate`,
+and become a mean operator and how sure it is (`OperatorEstimate`).
 """
 
 from abc import ABC, abstractmethod

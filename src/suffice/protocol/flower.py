@@ -2,6 +2,9 @@
 
 A party answers a request with its contribution and nothing else. The aggregator asks every node
 once, aggregates, releases and reports.
+
+Flower carries the bytes of ``*.part`` files and nothing else. The aggregator sees every one of
+them: this is transport, not secure aggregation (extra ``[flower]``; docs/parties.md).
 """
 
 import logging
