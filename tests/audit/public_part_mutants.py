@@ -48,7 +48,7 @@ def no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def laundered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a pipeline of private rows change nothing about a guarantee (hole 2 of issue H)."""
-    for module in ("labelled", "publish", "rados.guarantees", "parties.procedures"):
+    for module in ("labelled", "mechanism", "rados", "scaling", "parties.procedures"):
         monkeypatch.setattr(f"suffice.owner.{module}.as_scaled", lambda guarantee, _: guarantee)
 
 

@@ -360,14 +360,18 @@ class Service:
 
         Raises
         ------
+        ParameterError
+            If the reason cannot be written into an answer.
         Problem
             409 if the proposal does not wait for a decision.
         """
-        moved = False
-        if stored.state is State.WAITING and isinstance(choice, Approval):
-            moved = self.records.move(stored, State.APPROVED)
-        elif stored.state is State.WAITING and isinstance(choice, Rejection):
+        answer = None
+        if isinstance(choice, Rejection):  # first: a reason that no answer can hold is an error
             answer = Refused(stored.digest, (choice.reason,))
+        moved = False
+        if stored.state is State.WAITING and answer is None:
+            moved = self.records.move(stored, State.APPROVED)
+        elif stored.state is State.WAITING and answer is not None:
             entry = entry_about(stored.proposal, answer)
             moved = self.records.answer(stored, answer.encode(), None, entry)
         if not moved:
