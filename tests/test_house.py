@@ -1,7 +1,8 @@
 """The house stays as small as it was measured (``python lab/house.py --crossings`` prints it).
 
 Crossings, doubles, constants, protocols, lone importers and single-use functions may only fall.
-Lines and modules rise by what a change adds, in the commit that adds it.
+Lines and modules rise by what a change adds, in the commit that adds it. Functions crossed have
+five to spare: on one core, or in another folder, a few others run.
 """
 
 import importlib.util
@@ -14,23 +15,23 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 75_000,
-    "modules": 221,
-    "lone": 51,
+    "lines": 70_901,
+    "modules": 196,
+    "lone": 28,
     "protocols": 10,
-    "constants": 551,
-    "constants_learner": 145,
-    "once": 970,
-    "names": 1,
-    "doubles": 53,
-    "release mean-operator files": 54,
-    "release mean-operator functions": 539,
-    "fit files": 50,
-    "fit functions": 400,
-    "grant files": 56,
-    "grant functions": 604,
-    "release moments files": 39,
-    "release moments functions": 337,
+    "constants": 470,
+    "constants_learner": 67,
+    "once": 851,
+    "names": 0,
+    "doubles": 44,
+    "release mean-operator files": 51,
+    "release mean-operator functions": 508,
+    "fit files": 49,
+    "fit functions": 388,
+    "grant files": 53,
+    "grant functions": 576,
+    "release moments files": 36,
+    "release moments functions": 328,
 }
 
 
