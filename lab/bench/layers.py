@@ -908,7 +908,7 @@ def _csv_rows(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path("/work/shared/data"))
+    parser.add_argument("--data", type=Path, help="the folder with the public data sets")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first split")
     parser.add_argument("--tables", help="default: all")
