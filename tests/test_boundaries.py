@@ -145,7 +145,7 @@ def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     private = ("privacy/randomness.py", "participant.py")
     # Names that nobody can guess, and never noise.
     tokens = ("service/auth.py",)
-    public = ("tables/maps.py", "models/zonotope.py")  # a seed that stands in file or code
+    public = ("tables/pipeline.py", "models/zonotope.py")  # a seed that stands in file or code
     # After a release, and never into one; the audit's broken copies are not releases.
     simulation = folder(path) in ("papers", "demo", "learner", "audit")
     if path in private + public + tokens or simulation:
@@ -171,9 +171,9 @@ def switches_of_private_noise(path: str, tree: ast.Module) -> list[str]:
     if not private:  # a seed there is that of a study, a learner's folds or an audit's search
         return told
     told += [name for name in named(tree) if set(name.lower().split("_")) & set(SEEDS)]
-    if path != "owner/ledger/anchors.py":  # where the state of a user's programs is
+    if path != "owner/ledger/store.py":  # where the state of a user's programs is
         told += within(names_used(tree), ("os.environ", "os.getenv", "os.environb"))
-    if path != "owner/ledger/locks.py":  # a lock that a forked child must not share
+    if path != "owner/ledger/store.py":  # a lock that a forked child must not share
         told += [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Global)]
     return told
 
@@ -261,7 +261,7 @@ RULES = {
     learner_from_the_other_side: [
         ("owner/x.py", "def f():\n    from suffice.learner import operator"),
         ("owner/parties/x.py", "from suffice import learner"),
-        ("models/x.py", "import suffice.learner.rows"),
+        ("models/x.py", "import suffice.learner.problem"),
         ("release/x.py", "from suffice.learner.fit import model_of"),
     ],
     models_of_more_than_numbers: [

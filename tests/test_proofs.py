@@ -93,14 +93,9 @@ WHOLE = {
     "kernels.response": (),
     "kernels.rados": ("_edges", "_largest", "_normalise", "_pick", "boost"),
     "engines.sums": ("default_count",),
-    "owner.ledger.anchors": (),
-    "owner.ledger.ledger": (
-        *("_by_label", "_summed", "balances_in", "entry_of", "sentence_of_what_fits", "store_at"),
-    ),
-    "owner.ledger.locks": ("_busy",),
-    "owner.ledger.postgres": ("_patience",),
-    "owner.ledger.sqlite": (),
-    "owner.ledger.verification": ("_recovered",),
+    "owner.ledger.ledger": ("_by_label", "_summed", "store_at"),
+    "owner.ledger.store": ("Claim", "Store", "_token", "token_facts"),
+    "owner.ledger.postgres": (),
 }
 
 

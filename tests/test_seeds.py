@@ -15,7 +15,7 @@ from seeds import MOST_CHANCE, RATES, Stream, chance_of, gaussian_noise, laplace
 from suffice import participant
 from suffice.privacy.noise import NOISES, Sensitivity, calibrated_noise
 from suffice.privacy.randomness import private_bits, private_words
-from suffice.release.codec import encode
+from suffice.release.release import encode
 
 DRAWS = {
     **{

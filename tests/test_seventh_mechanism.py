@@ -32,10 +32,10 @@ from suffice.owner.mechanism import CLASSES, EPSILON
 from suffice.privacy.noise import LaplaceNoise, Sensitivity
 from suffice.registry import register
 from suffice.release import kinds
-from suffice.release.codec import decode, encode, load
+from suffice.release.codec import decode, load
 from suffice.release.kinds import ArrayRule, DetailRule, Kind
 from suffice.release.merge import merge
-from suffice.release.release import Covariance
+from suffice.release.release import Covariance, encode
 
 # ---------------------------------------------------------------- begin: all that has to be written
 

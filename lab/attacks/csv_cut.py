@@ -15,7 +15,7 @@ import pyarrow.csv
 from run import Rate
 
 from suffice.owner.mean_operator import MeanOperator
-from suffice.tables import csv
+from suffice.tables import files
 
 _CLASSES = ("benign", "malignant, of a stage that nobody has written down")
 _NAMES = [f"x{j}" for j in range(12)]
@@ -47,7 +47,7 @@ def rates(trials: int) -> Iterator[Rate]:
     """Yield how often the public part alone reveals one label."""
     rng = np.random.default_rng(0)
     differences = {"old": 0, "now": 0}
-    usual, csv.BLOCKS = csv.BLOCKS, (_BLOCK, *csv.BLOCKS)
+    usual, files.BLOCKS = files.BLOCKS, (_BLOCK, *files.BLOCKS)
     try:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(trials):
@@ -58,7 +58,7 @@ def rates(trials: int) -> Iterator[Rate]:
                 differences["old"] += _old_means(file) != _old_means(other_file)
                 differences["now"] += _our_means(file) != _our_means(other_file)
     finally:
-        csv.BLOCKS = usual
+        files.BLOCKS = usual
     yield Rate(
         "sums of floats, block by block (old)", differences["old"], trials, "many: a closed hole"
     )

@@ -17,7 +17,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Checkpoint
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
-from suffice.release.codec import encode
+from suffice.release.release import encode
 from suffice.release.signing import generate_keys
 
 _AFFORDABLE = 2

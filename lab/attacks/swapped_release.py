@@ -15,8 +15,8 @@ from run import Rate
 from suffice.errors import SufficeError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode, encode
-from suffice.release.release import Release
+from suffice.release.codec import decode
+from suffice.release.release import Release, encode
 from suffice.release.signing import generate_keys, sign, verify
 
 _RNG = np.random.default_rng(0)

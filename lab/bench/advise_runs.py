@@ -119,7 +119,7 @@ def _with_pipeline(mechanism: Any, own: pa.Table, labels: np.ndarray) -> Any:
         fitted = mechanism.private_rows(Source(own, labels)).pipeline
         return replace(mechanism, pipeline=fitted, standardize=None, map=None)
     if isinstance(mechanism, Rados):
-        fitted = mechanism.private_rows(own).pipeline
+        fitted = mechanism.private_rows(Source(own)).pipeline
         return replace(mechanism, pipeline=fitted, standardize=None, missing="error")
     return mechanism
 

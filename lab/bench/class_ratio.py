@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from harness import claim, machine
 from mean_operator import own_peak
 
+from suffice.learner.problem import design_matrix
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.rows import design_matrix
 from suffice.owner.proportions import LabelProportions
 from suffice.papers.bags import ProportionSVM, classify_and_count, mean_map_classifier
 

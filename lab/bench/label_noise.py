@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from harness import claim
 
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.spread import SpreadClassifier
 from suffice.learner.spread_likelihood import (
     Corrupted,

@@ -71,8 +71,6 @@ from probability_tables import TABLES as NUMBERS
 from scipy.special import softmax
 from suffice.learner.operator.restoring import Restoration, noise_in_basis
 from suffice.learner.operator.tuning import ChosenPenalty, Optimism, labels_behind
-from suffice.learner.rados import moments as rado_moments
-from suffice.learner.rados import penalties, ridge
 from suffice.owner.operator import candidates
 from suffice.owner.operator.candidates import Candidate, Candidates, choose
 from suffice.study.data_sets import split as read_split
@@ -81,6 +79,8 @@ import suffice as sf
 from suffice.learner import moderation
 from suffice.learner.moments import directions, rule
 from suffice.learner.operator import evidence, factored, restoring, shrinking
+from suffice.learner.rados import moments as rado_moments
+from suffice.learner.rados import penalties, ridge
 from suffice.learner.spread import classifier as spread
 from suffice.learner.spread import selection
 from suffice.owner.source import PublicSource

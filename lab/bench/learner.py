@@ -42,7 +42,7 @@ def real_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
 
     from suffice.engines.engine import fold
     from suffice.engines.summary import PublicSummary, fit_pipeline
-    from suffice.learner.rows import design_matrix
+    from suffice.learner.problem import design_matrix
     from suffice.tables.sources import open_table
 
     table = pq.read_table(Path(FOLDER) / f"{name}.parquet")

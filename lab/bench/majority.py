@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.learner.intervals import Evidence, interval
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.owner.mean_operator import Candidates, MeanOperator, choose
 from suffice.owner.source import PublicSource
 from suffice.papers.reproduction import split

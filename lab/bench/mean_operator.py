@@ -39,8 +39,7 @@ def scan() -> int:
 def bare_accumulator() -> np.ndarray:
     from suffice.engines.engine import fold
     from suffice.engines.sums import WeightedSums, label_weights
-    from suffice.tables.columns import numeric_column
-    from suffice.tables.labels import label_codes
+    from suffice.tables.columns import label_codes, numeric_column
     from suffice.tables.sources import open_table
 
     def batches():

@@ -25,8 +25,7 @@ import pyarrow as pa
 from harness import claim
 
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.problem import NoiseWarning
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import NoiseWarning, design_matrix
 from suffice.owner.labelled import PublicTable, public_summary
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.source import PublicSource

@@ -30,7 +30,7 @@ from suffice.learner.moments import (
     thinned,
     with_simulated_noise,
 )
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.owner.moments import Moments
 from suffice.owner.source import Source
 from suffice.papers.reproduction import Split, real_numbers, split

@@ -27,7 +27,7 @@ from suffice.learner.moments import (
     ridge_intervals,
     with_simulated_noise,
 )
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.owner.moments import Moments
 from suffice.owner.source import Source
 from suffice.papers.reproduction import split

@@ -17,7 +17,7 @@ from rival_store import measure
 from rivals import first_rows
 
 from suffice.learner.rado_moments import moments_of
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import RadoRidge
 from suffice.owner.rados import Rados
 from suffice.papers.reproduction import split
 

@@ -44,8 +44,7 @@ def seconds(work) -> float:
 def main() -> list[dict]:
     from sklearn.ensemble import AdaBoostClassifier
 
-    from suffice.learner.rado_boosting import RadoBoost
-    from suffice.learner.rado_ridge import RadoRidge
+    from suffice.learner.rados import RadoBoost, RadoRidge
 
     rows, labels = rows_and_labels()
     kind = "real" if FOLDER else "random"

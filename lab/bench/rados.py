@@ -46,7 +46,7 @@ def pipeline():
 def mean_operator_pass() -> np.ndarray:
     """Sum the rows under their labels: the bare pass, without hashing rows or adding noise."""
     from suffice.engines.sums import MappedSums, label_weights
-    from suffice.tables.labels import label_codes
+    from suffice.tables.columns import label_codes
     from suffice.tables.sources import open_table
 
     made, sums = pipeline(), MappedSums(pipeline(), 1)

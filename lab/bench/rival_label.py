@@ -25,10 +25,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from suffice.learner.noisy_labels import NoisyLabelClassifier
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.owner.mean_operator import MeanOperator
 from suffice.papers.reproduction import Split
-from suffice.tables.maps import most_outputs
+from suffice.tables.pipeline import most_outputs
 
 __all__ = ["METHODS", "LabelSplit", "flip_probability", "laplace_scale", "top_choice"]
 

@@ -24,16 +24,15 @@ sys.path.append(str(Path(__file__).parent / "peers"))
 from environments import asked
 
 from suffice.learner.moments import learn_rule, plain_numbers, with_simulated_noise
-from suffice.learner.rado_ridge import RadoRidge
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
+from suffice.learner.rados import RadoRidge
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.moments import Moments
 from suffice.owner.rados import Rados
 from suffice.owner.scaling import SharedRowsWarning
 from suffice.owner.source import Source
 from suffice.papers.reproduction import Split
-from suffice.tables.maps import most_outputs
-from suffice.tables.pipeline import Pipeline
+from suffice.tables.pipeline import Pipeline, most_outputs
 
 __all__ = ["METHODS", "RecordSplit"]
 
@@ -91,7 +90,7 @@ class RecordSplit:
             standardize=self.public, clip=_CLIP, missing="mean", categories=categories,
             epsilon=1.0, delta=DELTA, unit="record",
         )  # fmt: skip
-        return rados.private_rows(self.private).pipeline
+        return rados.private_rows(Source(self.private)).pipeline
 
     @cached_property
     def signs(self) -> np.ndarray:

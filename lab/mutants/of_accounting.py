@@ -305,7 +305,7 @@ MUTANTS = (
     ),
     Mutant(
         "epsilon-shown-rounded-down",
-        "privacy/words.py",
+        "privacy/guarantee.py",
         "number = Context(prec=digits, rounding=ROUND_CEILING).plus(exact).normalize()",
         "number = Context(prec=digits, rounding='ROUND_FLOOR').plus(exact).normalize()",
         ("privacy/test_guarantee_words.py", "privacy/test_guarantee.py"),
@@ -314,8 +314,8 @@ MUTANTS = (
     Mutant(
         "stated-epsilon-not-checked",
         "privacy/guarantee.py",
-        "agrees = math.isclose(stated, derived, rel_tol=1e-9)",
-        "agrees = stated > 0",
+        "agrees = math.isclose(stated.epsilon, derived, rel_tol=1e-9)",
+        "agrees = stated.epsilon > 0",
         ("privacy/test_guarantee.py",),
         "A file shows any epsilon beside an event that costs more.",
     ),

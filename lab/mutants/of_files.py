@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "record-claim-of-one-cell",
         "release/claims.py",
-        "precision = math.fsum(cell.multiplier**-2 for cell in self._all)",
-        "precision = max(cell.multiplier**-2 for cell in self._all)",
+        "precision = math.fsum(cell.multiplier**-2 for cell in cells)",
+        "precision = max(cell.multiplier**-2 for cell in cells)",
         (
             "release/test_strangers.py::TestClaims::test_the_numbers_of_a_record_are_judged_together",
         ),

@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "leading-zero-dropped",
-        "tables/labels.py",
+        "tables/columns.py",
         "(-?(?:0|[1-9][0-9]{0,15}))",
         "(-?[0-9]{1,16})",
         (f"{_LABELS}::test_a_code_with_a_leading_zero_is_no_number",),
@@ -92,8 +92,8 @@ MUTANTS = (
     Mutant(
         "merged-step-of-the-finest",
         "release/merge.py",
-        "    return max(values)",
-        "    return min(values)",
+        "lambda _, values, __: max(values)",
+        "lambda _, values, __: min(values)",
         (f"{_MERGE}::test_details_of_several_owners_are_those_of_the_coarsest",),
         "A merged file states a finer rounding step than its numbers have.",
     ),
@@ -182,8 +182,8 @@ MUTANTS = (
     Mutant(
         "unknown-field-of-a-part",
         "release/codec.py",
-        '    if set(item) != {"rows", "guarantees"}:',
-        '    if not set(item) >= {"rows", "guarantees"}:',
+        '    if any(set(item) != {"rows", "guarantees"} for item in items):',
+        '    if any(not set(item) >= {"rows", "guarantees"} for item in items):',
         (f"{_CODEC}::test_a_manifest_that_makes_no_sense_is_corrupt[parts/0/more-5]",),
         "A limit on a guarantee that this version does not know is passed over in silence.",
     ),

@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "second-data-set-not-asked",
         "owner/ledger/ledger.py",
-        "for charge in debit.charges:",
-        "for charge in debit.charges[:1]:",
+        "for charge in charges:\n            name = charge.dataset\n",
+        "for charge in charges[:1]:\n            name = charge.dataset\n",
         (
             "owner/parties/test_auxiliary_budget.py::test_every_crowd_pays_from_the_budget_of_the_rows",
             "owner/parties/test_auxiliary_budget.py::test_a_crowd_that_cannot_pay_costs_the_rows_nothing",
@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "finish-by-anybody",
         "owner/ledger/ledger.py",
-        "if not records.finish(dataset, request, claim.token, data):",
-        "if records.finish(dataset, request, claim.token, data) is None:",
+        "if not records.close_charge(dataset, request, claim.token, data):",
+        "if records.close_charge(dataset, request, claim.token, data) is None:",
         (
             "owner/ledger/test_ledger_locks.py::test_a_late_finish_is_refused_once_the_request_was_declared_burnt",
         ),
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     Mutant(
         "charge-not-synced",
-        "owner/ledger/sqlite.py",
+        "owner/ledger/store.py",
         "PRAGMA synchronous = EXTRA",
         "PRAGMA synchronous = OFF",
         (
@@ -176,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "transactions-that-lock-late",
-        "owner/ledger/sqlite.py",
+        "owner/ledger/store.py",
         'db.execute("BEGIN IMMEDIATE")',
         'db.execute("BEGIN")',
         (
@@ -252,7 +252,7 @@ MUTANTS = (
     ),
     Mutant(
         "missing-anchor-accepted",
-        "owner/ledger/anchors.py",
+        "owner/ledger/store.py",
         "            return _MISSING\n",
         '            return ""\n',
         ("owner/ledger/test_anchors.py::test_a_copied_file_gets_no_second_draw",),
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "anchor-compared-by-number-only",
-        "owner/ledger/anchors.py",
+        "owner/ledger/store.py",
         'return "" if records.digest_at(mark.entries) == mark.head else LOST',
         'return "" if records.digest_at(mark.entries) else LOST',
         ("owner/ledger/test_anchors.py::test_of_two_copies_of_a_file_one_goes_on_and_draws_once",),
@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "charges-that-two-copies-share",
         "owner/ledger/store.py",
-        "claim = digest_of_bytes(token.encode())",
-        'claim = digest_of_bytes(b"")',
+        '"claim": digest_of_bytes(token.encode()),',
+        '"claim": digest_of_bytes(b""),',
         (
             "owner/ledger/test_anchors.py::test_of_two_copies_that_charge_at_the_same_moment_one_is_burnt",
         ),
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "anchor-that-goes-back",
-        "owner/ledger/anchors.py",
+        "owner/ledger/store.py",
         "            if trouble := self.trouble(records):",
         '            if trouble := "":',
         (
@@ -297,7 +297,7 @@ MUTANTS = (
     Mutant(
         "altered-budget-charged",
         "owner/ledger/ledger.py",
-        "        self._replay.check_basis(records, [charge.dataset for charge in debit.charges])\n",
+        "        self._replay.check_basis(records, [charge.dataset for charge in charges])\n",
         "",
         (
             "owner/ledger/test_damage.py::test_a_change_behind_a_running_process_stops_the_next_charge",
@@ -314,7 +314,7 @@ MUTANTS = (
     ),
     Mutant(
         "damaged-pages-not-looked-at",
-        "owner/ledger/sqlite.py",
+        "owner/ledger/store.py",
         "                self._check_file(db)\n",
         "",
         ("owner/ledger/test_damage.py::test_damages_of_a_file_are_noticed_or_harmless",),
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "checkpoint-compared-by-number-only",
-        "owner/ledger/verification.py",
+        "owner/ledger/ledger.py",
         "if entries[checkpoint.entries - 1].digest != checkpoint.head:",
         "if len(entries) < checkpoint.entries:",
         (
@@ -349,9 +349,8 @@ MUTANTS = (
     Mutant(
         "fingerprints-in-the-log",
         "owner/ledger/store.py",
-        '"opened": self.log_debit(dataset, request.name, spent, parameters, token),',
-        '"opened": self.log_debit('
-        "dataset, request.name, spent, parameters + request.fingerprint, token),",
+        '"parameters": digest_of_bytes(parameters.encode()),',
+        '"parameters": digest_of_bytes((parameters + request.fingerprint).encode()),',
         (
             "owner/ledger/test_audit_log.py::test_neighbouring_labels_leave_the_same_log_but_for_the_noise",
         ),
@@ -359,7 +358,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger-for-everybody",
-        "owner/ledger/sqlite.py",
+        "owner/ledger/store.py",
         "os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)",
         "os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)",
         ("owner/ledger/test_ledger.py::test_the_file_is_for_its_owner_alone",),
@@ -375,7 +374,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger-under-two-names",
-        "owner/ledger/locks.py",
+        "owner/ledger/store.py",
         "if about.st_nlink > 1:",
         "if about.st_nlink > 2:",
         ("owner/ledger/test_ledger_locks.py::test_a_file_with_two_names_is_refused_by_both",),
@@ -383,7 +382,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger-lock-shared",
-        "owner/ledger/locks.py",
+        "owner/ledger/store.py",
         "while not _try(lock_file, fcntl.LOCK_EX):",
         "while not _try(lock_file, fcntl.LOCK_SH):",
         ("owner/ledger/test_ledger_locks.py::test_whoever_uses_a_ledger_holds_its_file_alone",),

@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "moments-strange-category-refused",
         "owner/moments.py",
-        "columns = encode(batch, pipeline.columns, unknown=unknown)",
-        "columns = encode(batch, pipeline.columns, unknown=None)",
+        "columns = encode(batch.rows, pipeline.columns, unknown=self.unknown)",
+        "columns = encode(batch.rows, pipeline.columns, unknown=None)",
         ("owner/moments/test_moments.py::test_categories_that_were_not_declared_count_as_none",),
         "Whether a release is refused tells that a record holds a category.",
     ),

@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "votes-moved-by-root-n",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "two = math.sqrt(2.0 * count) * (1 + 1e-15) * step",
         "two = math.sqrt(count) * (1 + 1e-15) * step",
         ("owner/parties/test_aggregate.py::test_the_noise_of_votes_is_that_of_one_changed_party",),
@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "class-sums-radius-for-diameter",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "two = 2 * sums.reach",
         "two = sums.reach",
         (
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "votes-of-one-row",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "two = math.sqrt(2.0 * count) * (1 + 1e-15) * step",
         "two = math.sqrt(2.0) * (1 + 1e-15) * step",
         ("owner/parties/test_aggregate.py::test_the_noise_of_votes_is_that_of_one_changed_party",),
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "party-promise-per-record",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "unit=Unit.PARTY,",
         "unit=Unit.RECORD,",
         (
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "private-rows-not-promised",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "        if private:\n            row = Guarantee(",
         "        if private and not guarantees:\n            row = Guarantee(",
         ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "private-grid-in-the-history",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         '"grid": "" if private else public.auxiliary.grid,',
         '"grid": public.auxiliary.grid,',
         (

@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "enrolment-not-in-the-name",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         '            "enrolment": public.enrolled.digest(),\n',
         "",
         ("owner/parties/test_aggregate.py::test_another_enrolment_is_another_request",),
@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "laundered-parties",
-        "owner/parties/procedures.py",
+        "owner/parties/ensemble.py",
         "return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)",
         "return tuple(guarantee for guarantee in guarantees if origin)",
         ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_through_parties",),
@@ -268,13 +268,13 @@ MUTANTS = (
         (
             Place(
                 "tables/files.py",
-                "for batch in stored)\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
-                "for batch in stored)\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
+                "parts = [read_ahead(equal_batches(r, tables_table.BATCH_ROWS)) for r in readers]",
+                "parts = [read_ahead(_uneven(r, tables_table.BATCH_ROWS)) for r in readers]",
             ),
             Place(
                 "tables/files.py",
-                "def _join_row_groups(",
-                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _join_row_groups(",
+                "_WRITTEN = (",
+                "def _uneven(batches, rows):\n    return iter(batches)\n\n\n_WRITTEN = (",
             ),
         ),
     ),

@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "tokens-beside-the-log",
-        "owner/ledger/verification.py",
+        "owner/ledger/ledger.py",
         "if tokens != self.tokens:",
         "if len(tokens) < len(self.tokens):",
         (_ALTERED,),

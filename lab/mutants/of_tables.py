@@ -128,7 +128,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-in-an-error",
-        "tables/labels.py",
+        "tables/columns.py",
         "raise StrangeLabelsError(strange, len(codes), classes)",
         'raise StrangeLabelsError(strange, len(codes), classes, f" {list(labels)}")',
         ("tables/test_labels.py::test_a_text_outside_the_classes_is_counted_and_not_shown",),
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-by-its-looks",
-        "tables/labels.py",
+        "tables/columns.py",
         "return str(int(integer[1])) if integer else _TRUTH.get(spelled.lower(), spelled)",
         "return spelled",
         ("tables/test_labels.py::test_a_class_has_one_spelling",),
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-outside-is-a-class",
-        "tables/labels.py",
+        "tables/columns.py",
         "return np.asarray(np.maximum(codes, -1))",
         "return np.asarray(np.maximum(codes, 0))",
         ("tables/test_labels.py::test_labels_outside_the_classes_can_count_as_none",),
@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "dialect-by-the-label",
-        "tables/csv.py",
+        "tables/files.py",
         "self._first_cells([name for name in names if name not in declared])",
         "self._first_cells(list(names))",
         ("tables/test_dialects.py::test_no_label_changes_what_is_read_beside_it",),
@@ -196,7 +196,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-private-cell-stops-arrow",
-        "tables/csv.py",
+        "tables/files.py",
         "numbers_of(cells, decimal)",
         "cells.cast(pa.string()).cast(kind)",
         ("tables/test_numbers.py::test_every_form_reads_each_private_cell_by_itself",),
@@ -204,7 +204,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-private-object-is-a-type",
-        "tables/memory.py",
+        "tables/table.py",
         "for n in (*texts, *numbers) if n in data.columns",
         "for n in texts if n in data.columns",
         ("tables/test_numbers.py::test_one_object_of_pandas_changes_no_type_and_no_other_cell",),
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "line-ends-in-cells-kept",
-        "tables/csv.py",
+        "tables/files.py",
         'while b"\\r\\n" in data:',
         "while False:",
         ("tables/test_dialects.py::test_no_label_cuts_a_line_end_in_a_public_cell",),
@@ -268,7 +268,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-blank-class",
-        "tables/labels.py",
+        "tables/columns.py",
         "if any(isinstance(v, str) and not v.strip() for v in values):",
         "if False:",
         ("tables/test_labels.py::test_a_blank_class_is_refused",),

@@ -9,7 +9,7 @@
     │   │   └── MissingFigureError                   a figure that a model lacks (learner/base.py)
     │   └── TableError                               rows that cannot be used
     │       ├── MissingValuesError                   missing values, and no rule for them
-    │       └── StrangeLabelsError                   labels of no class (tables/labels.py)
+    │       └── StrangeLabelsError                   labels of no class (tables/columns.py)
     ├── ReleaseError                  exit 3   422   a file that must not be trusted
     │   ├── CorruptFileError                         bytes altered, cut off or malformed
     │   ├── UnsupportedFileError                     written by another version, or of another kind
@@ -36,32 +36,6 @@ It may name a column, a count or a public parameter; it never contains a record'
 """
 
 from typing import ClassVar
-
-__all__ = [
-    "BudgetError",
-    "BurntRequestError",
-    "CorruptFileError",
-    "EngineError",
-    "ForeignAnswerError",
-    "ForeignRowsError",
-    "LedgerError",
-    "MissingValuesError",
-    "OptimisationError",
-    "ParameterError",
-    "PendingRequestError",
-    "PrivacyError",
-    "ReleaseError",
-    "RequestConflictError",
-    "ServiceError",
-    "SignatureError",
-    "StorageError",
-    "SufficeError",
-    "TableError",
-    "UnitError",
-    "UnprotectedError",
-    "UnsupportedFileError",
-    "UsageError",
-]
 
 
 class SufficeError(Exception):

@@ -9,8 +9,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["LOGGER", "collected_notes", "note"]
-
 LOGGER = logging.getLogger("suffice")
 
 

@@ -12,37 +12,21 @@ from dataclasses import MISSING, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from suffice.errors import ParameterError
 
-__all__ = [
-    "REQUIRED",
-    "ByColumn",
-    "Group",
-    "Option",
-    "budget_option",
-    "by_column",
-    "check_choices",
-    "computing_option",
-    "data_option",
-    "ledger_file",
-    "lists_by_column",
-    "names",
-    "numbers",
-    "option",
-    "options_of",
-    "output_option",
-    "pair",
-    "preprocessing_option",
-    "privacy_option",
-    "states",
-    "value_or_by_column",
-    "values",
-]
-
 _T = TypeVar("_T")
 _LEDGER_DATABASES = ("postgresql://", "postgres://")
+Missing = Literal["error", "mean", "zero"]
+
+
+class MissingRule(StrEnum):
+    """What becomes of a missing value."""
+
+    ERROR = "error"
+    MEAN = "mean"
+    ZERO = "zero"
 
 
 class Group(StrEnum):
@@ -149,6 +133,8 @@ preprocessing_option = partial(option, group=Group.PREPROCESSING)
 computing_option = partial(option, group=Group.COMPUTING)
 budget_option = partial(option, group=Group.BUDGET)
 output_option = partial(option, group=Group.OUTPUT)
+FILE: Mapping[str, Any] = {"parse": Path, "path": Path}  # of an option that names a file to read
+NEW_FILE: Mapping[str, Any] = {**FILE, "writes": True}  # of one that names a file to make
 
 
 def options_of(kind: type) -> dict[str, Option]:

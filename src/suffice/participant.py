@@ -27,28 +27,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = [
-    "LANGUAGES",
-    "MOST_BYTES",
-    "Choice",
-    "Memory",
-    "MemoryEntry",
-    "Number",
-    "Randomizer",
-    "Survey",
-    "SurveyError",
-    "main",
-    "make_survey",
-    "read_survey",
-    "respond",
-    "respond_to_file",
-]  # fmt: skip
-
 MOST_BYTES = 2**20  # of a survey or an answer
 _WORD_COUNT = 2**64  # different words of 64 random bits
 _MOST_STATES = 256
 _MOST_TABLE = 64  # the exact check of a larger one would take minutes
-_WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/words.py
+_WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/guarantee.py
 NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/calibrate.py
 _TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
 _VERSION = 1  # of surveys and of the words in them

@@ -13,19 +13,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = [
-    "FromFile",
-    "escaped",
-    "html_table",
-    "listed",
-    "markup",
-    "name",
-    "phrase",
-    "quoted",
-    "sheet_cell",
-    "text_table",
-]
-
 _LONGEST_NAME = 60
 _LONGEST_PHRASE = 300
 _LONGEST_LINE = 4000  # a guarantee and all that it rests on

@@ -14,8 +14,6 @@ from suffice.learner.fit import Learning, register_learner
 from suffice.owner.mechanism import Mechanism, register_mechanism
 from suffice.release.kinds import Kind, register_kind
 
-__all__ = ["register"]
-
 
 def register(
     mechanism: type[Mechanism[Any]],

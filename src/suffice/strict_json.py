@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -31,20 +31,6 @@ from typing import (
 import rfc8785
 
 from suffice.errors import CorruptFileError, SufficeError, UsageError
-
-__all__ = [
-    "LARGEST_INTEGER",
-    "Digest",
-    "canonical",
-    "is_digest",
-    "number",
-    "parse",
-    "parse_canonical",
-    "plain",
-    "read",
-    "schema",
-    "text",
-]
 
 LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 _DIGEST_PATTERN = "^sha256:[0-9a-f]{64}$"
@@ -181,7 +167,7 @@ def read(
     suffice.errors.CorruptFileError: The file is not valid at names[1]: a text belongs here.
     """
     try:
-        return _Reader(defaults=defaults).value(kind, value, "")  # type: ignore[no-any-return]
+        return _value(kind, value, "", defaults=defaults)  # type: ignore[no-any-return]
     except _MisfitError as misfit:
         at = f" at {misfit.path}" if misfit.path else ""
         raise error(f"The {what} is not valid{at}: {misfit.reason}") from misfit.__cause__
@@ -310,30 +296,11 @@ def _choices(kind: Any) -> tuple[Any, ...]:
     return tuple(member.value for member in kind) if is_enum else ()
 
 
-class _Reader:
-    """Reads JSON values by annotations; a path names where it is, such as ``rows[2].hash``."""
-
-    def __init__(self, *, defaults: bool) -> None:
-        self._defaults = defaults
-
-    def value(self, kind: Any, value: Any, path: str) -> Any:  # noqa: PLR0911  # a line each
-        origin, parts = get_origin(kind), get_args(kind)
-        if kind in _SCALARS:
-            return self._scalar(kind, value, path)
-        if origin is Annotated:
-            return self._limited(parts, value, path)
-        if choices := _choices(kind):
-            return self._choice(kind, choices, value, path)
-        if origin in (Union, UnionType):
-            return self._union(parts, value, path)
-        if origin is tuple:
-            return self._items(parts, value, path)
-        if origin is Mapping:
-            self._check_object(value, path)
-            return {n: self.value(parts[1], v, f"{path}.{_shown(n)}") for n, v in value.items()}
-        return self._members_of(kind, value, path) if is_dataclass(kind) else value
-
-    def _scalar(self, kind: Any, value: Any, path: str) -> Any:
+def _value(kind: Any, value: Any, path: str, *, defaults: bool) -> Any:
+    """Return a JSON value by its annotation; ``path`` names where it is: ``rows[2].hash``."""
+    origin, parts = get_origin(kind), get_args(kind)
+    below = partial(_value, defaults=defaults)
+    if kind in _SCALARS:
         wanted = {float: (int, float), bytes: (str,), Path: (str,)}.get(kind, (kind,))
         try:
             if type(value) not in wanted:
@@ -343,60 +310,61 @@ class _Reader:
             return value if kind is NoneType else kind(value)
         except (ValueError, OverflowError, binascii.Error):
             raise _MisfitError(path, f"{_SCALARS[kind].words} belongs here.") from None
-
-    def _limited(self, parts: tuple[Any, ...], value: Any, path: str) -> Any:
-        value = self.value(parts[0], value, path)
+    if origin is Annotated:
+        value = below(parts[0], value, path)
         for name, limit in parts[1:]:
             if name in _LIMITS and not _LIMITS[name](value, limit):
                 raise _MisfitError(path, f"its {name} is {limit}.")
         return value
-
-    @staticmethod
-    def _choice(kind: Any, choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    if choices := _choices(kind):
         if not any(type(value) is type(choice) and value == choice for choice in choices):
             raise _MisfitError(path, f"it must be one of {', '.join(map(str, choices))}.")
-        return value if get_origin(kind) is Literal else kind(value)
-
-    def _union(self, parts: tuple[Any, ...], value: Any, path: str) -> Any:
+        return value if origin is Literal else kind(value)
+    if origin in (Union, UnionType):
         others = [part for part in parts if part is not NoneType]
         if value is None and len(others) < len(parts):
             return None
         for part in others[:-1]:
             try:
-                return self.value(part, value, path)
+                return below(part, value, path)
             except _MisfitError:
                 continue
-        return self.value(others[-1], value, path)
+        return below(others[-1], value, path)
+    return _several(kind, value, path, below, defaults=defaults)
 
-    def _items(self, parts: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
+
+def _several(
+    kind: Any, value: Any, path: str, below: Callable[[Any, Any, str], Any], *, defaults: bool
+) -> Any:
+    """Return a list, an object of any members, or a dataclass; ``below`` reads what is in it."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is tuple:
         if not isinstance(value, list):
             raise _MisfitError(path, "a list belongs here.")
         kinds = len(value) * parts[:1] if parts[-1] is Ellipsis else parts
         if len(kinds) != len(value):
             raise _MisfitError(path, f"a list of {len(kinds)} belongs here.")
         pairs = enumerate(zip(kinds, value, strict=True))
-        return tuple(self.value(kind, item, f"{path}[{i}]") for i, (kind, item) in pairs)
-
-    @staticmethod
-    def _check_object(value: Any, path: str) -> None:
-        if not isinstance(value, dict):
-            raise _MisfitError(path, "an object with members belongs here.")
-
-    def _members_of(self, kind: Any, value: Any, path: str) -> Any:
-        self._check_object(value, path)
-        members = _members(kind)
-        for name in sorted(value.keys() - members.keys()):
-            raise _MisfitError(
-                f"{path}.{_shown(name)}", f"there is no such member, only {', '.join(members)}."
-            )
-        for name, member in members.items():
-            if name not in value and not (self._defaults and member.has_default):
-                raise _MisfitError(f"{path}.{name}", "this member is missing.")
-        read_members = {n: self.value(members[n].kind, v, f"{path}.{n}") for n, v in value.items()}
-        try:
-            return kind(**read_members)
-        except UsageError as refusal:
-            raise _MisfitError(path, str(refusal)) from refusal
+        return tuple(below(part, item, f"{path}[{i}]") for i, (part, item) in pairs)
+    if origin is not Mapping and not is_dataclass(kind):
+        return value
+    if not isinstance(value, dict):
+        raise _MisfitError(path, "an object with members belongs here.")
+    if origin is Mapping:
+        return {n: below(parts[1], v, f"{path}.{_shown(n)}") for n, v in value.items()}
+    members = _members(kind)
+    for name in sorted(value.keys() - members.keys()):
+        raise _MisfitError(
+            f"{path}.{_shown(name)}", f"there is no such member, only {', '.join(members)}."
+        )
+    for name, member in members.items():
+        if name not in value and not (defaults and member.has_default):
+            raise _MisfitError(f"{path}.{name}", "this member is missing.")
+    read_members = {n: below(members[n].kind, v, f"{path}.{n}") for n, v in value.items()}
+    try:
+        return kind(**read_members)
+    except UsageError as refusal:
+        raise _MisfitError(path, str(refusal)) from refusal
 
 
 def _shown(name: str) -> str:

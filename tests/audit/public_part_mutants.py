@@ -12,7 +12,7 @@ from suffice.engines.summary import ColumnMoments
 from suffice.owner.labelled import LabelledPass, LabelProcedure
 from suffice.owner.mean_operator import NoisySums
 from suffice.owner.proportions import NoisyProportions
-from suffice.tables import csv, files
+from suffice.tables import files
 
 
 class FloatMoments(ColumnMoments):
@@ -48,7 +48,7 @@ def no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def laundered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a pipeline of private rows change nothing about a guarantee (hole 2 of issue H)."""
-    for module in ("labelled", "mechanism", "rados", "scaling", "parties.procedures"):
+    for module in ("labelled", "mechanism", "rados", "scaling", "parties.ensemble"):
         monkeypatch.setattr(f"suffice.owner.{module}.as_scaled", lambda guarantee, _: guarantee)
 
 
@@ -110,7 +110,7 @@ def numbers_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     def mutant(cells, decimal="."):
         return pc.replace_substring(cells.cast(pa.string()), decimal, ".").cast(pa.float64())
 
-    monkeypatch.setattr(csv, "numbers_of", mutant)
+    monkeypatch.setattr(files, "numbers_of", mutant)
 
 
 MUTANTS = (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from builders import slow_rados
 from suffice.errors import ParameterError
-from suffice.learner.rado_boosting import rados_of_subsets
+from suffice.learner.rados import rados_of_subsets
 from suffice.owner.rados import Rados
 from suffice.privacy.guarantee import Protection, Scope, Unit
 

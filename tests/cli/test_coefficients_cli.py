@@ -10,7 +10,7 @@ import pytest
 import suffice as sf
 from builders import clinic_table
 from suffice.errors import CorruptFileError
-from suffice.learner.features import model_coefficients
+from suffice.learner.base import model_coefficients
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import clinic_table, rado_release
-from suffice.learner import rows
+from suffice.learner import problem
 
 
 @pytest.mark.parametrize(("epsilon", "doubtful"), [("0.001", True), ("100", False)])
@@ -30,7 +30,7 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     suffice("release", "mean-operator", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
     in_memory = json.loads(suffice(*fit, "--json"))
-    monkeypatch.setattr(rows, "_HELD_BYTES", 0)
+    monkeypatch.setattr(problem, "_HELD_BYTES", 0)
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
     assert streamed["lam"] == pytest.approx(in_memory["lam"], rel=1e-12)  # sums of other parts
     assert streamed["risk"] == pytest.approx(in_memory["risk"], abs=1e-8)

@@ -26,7 +26,8 @@ from suffice.owner.policy import Policy
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Answer, Refused
-from suffice.release.codec import encode, load
+from suffice.release.codec import load
+from suffice.release.release import encode
 
 ROWS = 60
 RNG = np.random.default_rng(8)

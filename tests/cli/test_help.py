@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from suffice.audit import auditor, registry
-from suffice.cli.help import EXAMPLES, example_of, summary_of
+from suffice.cli.building import EXAMPLES, example_of, summary_of
 from suffice.cli.main import SECTIONS, app
 from suffice.cli.reference import commands, reference
 from suffice.demo import story

@@ -15,8 +15,7 @@ from suffice import errors
 from suffice.learner.moments import MomentClassifier
 from suffice.learner.noisy_labels import NoisyLabelClassifier
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rado_boosting import RadoBoost
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import RadoBoost, RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.sklearn_names import InvalidParameterError
 from suffice.learner.spread import SpreadClassifier
@@ -64,6 +63,14 @@ def test_every_estimator_is_checked():
     checked = {type(estimator) for estimator in ESTIMATORS}
     assert checked == estimators_of_the_library()
     assert checked == set(WRONG)
+
+
+@pytest.mark.parametrize("learner", WRONG, ids=lambda estimator: estimator.__name__)
+def test_docstrings_describe_every_parameter_also_those_that_learners_share(learner):
+    described = learner.__doc__.splitlines()
+    for name in learner().get_params(deep=False):
+        assert any(line.startswith(f"{name} : ") for line in described), name
+    assert "Itself, fitted." in learner.fit.__doc__ or "Returns" in learner.fit.__doc__
 
 
 @pytest.mark.filterwarnings("ignore:The rows do not tell classes:UserWarning")  # random labels

@@ -8,10 +8,10 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
 from suffice.learner.operator import FactoredClassifier
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
 from suffice.release.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge
-from suffice.release.release import Release
+from suffice.release.release import Release, encode
 
 ROWS = 60
 

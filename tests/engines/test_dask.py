@@ -28,7 +28,7 @@ from engine_cases import (
 from suffice.engines.engine import Dask, Threads
 from suffice.errors import EngineError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import encode
+from suffice.release.release import encode
 
 ROWS = 60_000
 MARK = "quoted-cell-4711"

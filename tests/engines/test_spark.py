@@ -28,7 +28,7 @@ from engine_cases import (
 from suffice.engines.engine import Spark, Threads, open_engine
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import encode
+from suffice.release.release import encode
 
 pytestmark = [
     pytest.mark.engines,

@@ -202,7 +202,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_parts_of_a_folder_are_its_row_groups_in_order(folder):
-    table = files.Files(files.TableFile(folder), {})
+    table = files.ArrowFiles(files.TableFile(folder), {})
     assert [part.rows for part in table.parts()] == [70, 70, 70, 70, 20] * 3
     part_batches = [batch for part in table.parts() for batch in part.batches(["age"])]
     assert (
@@ -225,7 +225,7 @@ class _Changing(MeanOperator):
     """Changes a file after the public pass, as somebody else might."""
 
     def choose(self, public):
-        change(public.rows.table.path)
+        change(public.rows.table.stored.place)
         return super().choose(public)
 
 

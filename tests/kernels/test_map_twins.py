@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.kernels import maps
-from suffice.tables.maps import _product_plan
+from suffice.tables.pipeline import _product_plan
 
 TILE = maps.TILE
 SIZES = (1, 3, TILE - 1, TILE, TILE + 1, 3 * TILE + 5)

@@ -8,9 +8,9 @@ from sklearn.model_selection import GridSearchCV
 
 import suffice as sf
 from suffice.errors import ParameterError
+from suffice.learner.base import released_shares
 from suffice.learner.fit import fit
 from suffice.learner.weak import FlippedLabels
-from suffice.learner.weights import released_shares
 
 ROWS = 600
 LEARNERS = [

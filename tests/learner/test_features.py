@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import suffice as sf
 from suffice.errors import ParameterError, TableError
-from suffice.learner.features import FeatureUnits
-from suffice.learner.rows import feature_batches
+from suffice.learner.base import FeatureUnits
+from suffice.learner.problem import feature_batches
 
 ROWS = 240
 

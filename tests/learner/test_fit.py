@@ -14,17 +14,16 @@ from suffice.learner import fit as learners
 from suffice.learner.base import LinearModel
 from suffice.learner.fit import REPORTS, Learning, Report, fit, learning_from, model_of, release_of
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rado_boosting import RadoBoost
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import RadoBoost, RadoRidge
 from suffice.learner.spread import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, VoteTally
-from suffice.release.codec import decode, encode, load, manifest_of
+from suffice.release.codec import decode, load
 from suffice.release.kinds import KINDS
-from suffice.release.release import Release
+from suffice.release.release import Release, encode, manifest_of
 
 FILES = Path(__file__).parents[1] / "fixtures"
 ROWS = clinic_table(200).drop_columns("sick")

@@ -10,7 +10,7 @@ from scipy.special import expit
 import suffice as sf
 from suffice.errors import ParameterError
 from suffice.learner.calibration import calibrate_by_labels
-from suffice.learner.features import WITHOUT_PROBABILITIES
+from suffice.learner.noisy_labels import WITHOUT_PROBABILITIES
 from suffice.learner.scoring import calibration_bins
 from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, held_out_link
 

@@ -13,8 +13,7 @@ from suffice.engines.engine import Computing
 from suffice.errors import ParameterError
 from suffice.learner.calibration import calibrate_by_labels
 from suffice.learner.fit import fit as fit_any
-from suffice.learner.problem import weigh_release
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix, weigh_release
 from suffice.owner.parties.gathering import Enrolled, VoteTally
 
 ROWS = 400
@@ -211,7 +210,7 @@ def test_rows_that_stay_in_files_take_no_weights(rows, tmp_path, monkeypatch):
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame.to_parquet(tmp_path / "rows.parquet")
     release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(frame, y, ledger=None)
-    monkeypatch.setattr("suffice.learner.rows._HELD_BYTES", 1)
+    monkeypatch.setattr("suffice.learner.problem._HELD_BYTES", 1)
     with pytest.raises(ParameterError, match="stay in their file"):
         sf.FactoredClassifier().fit_release(
             release, tmp_path / "rows.parquet", sample_weight=weights

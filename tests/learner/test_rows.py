@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import clinic_table
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.problem import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
 from suffice.release.release import Release

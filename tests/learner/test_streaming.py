@@ -11,7 +11,7 @@ import pytest
 from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.learner import rows as learner_rows
+from suffice.learner import problem as learner_rows
 from suffice.learner.fit import fit
 from suffice.learner.operator import FactoredClassifier
 from suffice.models import rows as rows_module
@@ -23,7 +23,7 @@ from suffice.release.merge import merge
 from suffice.release.release import Release
 from suffice.tables import files
 from suffice.tables import table as tables_table
-from suffice.tables.sources import concatenated, open_table
+from suffice.tables.sources import Concatenated, open_table
 
 ROWS = 900
 CUTS = (0, 300, 500, 900)
@@ -138,7 +138,7 @@ def test_rows_stay_in_files_beyond_the_limit_and_tables_in_memory_are_held(
         (rows,) = learner_rows.public_rows(data, [release], Computing())
         assert isinstance(rows, StreamedRows) == stays
         assert rows.shape == (ROWS, 5)
-    both = concatenated([open_table(files_), open_table(frame)])
+    both = Concatenated([open_table(files_), open_table(frame)])
     with pytest.raises(ForeignRowsError, match="there are 1800"):
         learner_rows.public_rows(both, [release], Computing())
 

@@ -7,7 +7,7 @@ from sklearn import config_context
 from builders import clinic_table
 from suffice.learner.base import MissingFigureError, html_summary, summary_lines
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.mean_operator import MeanOperator
 

@@ -24,19 +24,12 @@ from suffice.owner.scaling import SharedRowsWarning, shared_rows
 from suffice.privacy.guarantee import Budget, Protection
 from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Granted, Refused
-from suffice.release.codec import encode, load
+from suffice.release.codec import load
 from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.release.release import Release, encode
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
-from suffice.tables.terms import (
-    DECLARED,
-    PRIVATE_ROWS,
-    UNKNOWN,
-    Origin,
-    Provenance,
-    public_rows,
-)
+from suffice.tables.terms import DECLARED, PRIVATE_ROWS, UNKNOWN, Origin, Provenance, public_rows
 
 FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "count": 8}

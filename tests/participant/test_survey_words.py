@@ -18,7 +18,7 @@ from suffice.participant import (
     make_survey,
     read_survey,
 )
-from suffice.privacy import words as package_words
+from suffice.privacy import guarantee as package_words
 
 LONGEST = 30  # words of a sentence
 FORBIDDEN = ("nobody can", "except with probability", "nothing can be", "anonymous", "niemand")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import UnitError
-from suffice.privacy import calibrate, events, guarantee, words
+from suffice.privacy import calibrate, events, guarantee
 from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 
@@ -96,7 +96,7 @@ def just_above(printed: str, exact: float) -> bool:
 def test_every_number_is_the_events_own_rounded_up(unit, columns, kind):
     for epsilon, delta in POINTS:
         example = stated(unit, columns, kind, epsilon, delta)
-        text = " ".join(words.sentences(example))
+        text = " ".join(guarantee.guarantee_sentences(example))
         costs = re.findall(f"epsilon = {NUMBER}", text)
         assert len(costs) == (kind != "none"), text
         assert all(just_above(cost, example.epsilon) for cost in costs), text
@@ -112,7 +112,7 @@ def test_every_number_is_the_events_own_rounded_up(unit, columns, kind):
 @pytest.mark.parametrize(("unit", "columns", "kind"), ALL)
 def test_no_sentence_is_long_and_none_claims_what_is_forbidden(unit, columns, kind):
     for epsilon, delta in POINTS:
-        for sentence in words.sentences(stated(unit, columns, kind, epsilon, delta)):
+        for sentence in guarantee.guarantee_sentences(stated(unit, columns, kind, epsilon, delta)):
             assert not any(phrase in sentence.lower() for phrase in FORBIDDEN)
             for single in re.split(r"(?<=\.) (?=[A-Z])", sentence):
                 counted = [word for word in single.split() if re.search(r"\w", word)]
@@ -138,7 +138,7 @@ def beginning(kind: str, epsilon: float, delta: float, each: str) -> str:
 def test_the_first_words_say_the_kind(unit, columns, kind):
     each = EACH[unit, columns][0]
     for epsilon, delta in POINTS:
-        first, *rest = words.sentences(stated(unit, columns, kind, epsilon, delta))
+        first, *rest = guarantee.guarantee_sentences(stated(unit, columns, kind, epsilon, delta))
         if kind != "none" and delta > calibrate.EXPLAINED_DELTA:
             often = math.floor(1 / delta)
             assert first.startswith("No protection: " if delta >= 0.1 else "Large delta: ")
@@ -216,11 +216,11 @@ def test_lists_name_what_is_public_and_what_is_assumed():
         public=("the rows", "their number"),
         assumptions=(Assumption("a", "b"), Assumption("c", "d")),
     )
-    assert words.lists(example) == [
+    assert guarantee.lists(example) == [
         "Public, not protected: the rows and their number.",
         "Assumes: a (b); c (d).",
     ]
-    assert words.lists(Guarantee(Unit.LABEL, Pure(1.0))) == []
+    assert guarantee.lists(Guarantee(Unit.LABEL, Pure(1.0))) == []
 
 
 @pytest.mark.parametrize("name", ["blood pressure", "a, b", "x" * 70])
@@ -244,7 +244,7 @@ def test_a_guarantee_about_one_table_claims_nothing_about_others():
 
 @given(st.floats(5e-324, 1e300), st.integers(1, 6))
 def test_rounding_up_never_flatters(value, digits):
-    printed = words.round_up(value, digits)
+    printed = guarantee.round_up(value, digits)
     assert float(printed) >= value * (1 - 1e-11)
     assert float(printed) <= value * (1 + 10.0 ** (1 - digits) * (1 + 1e-9)) + 5e-324
 
@@ -265,22 +265,24 @@ def test_rounding_up_never_flatters(value, digits):
     ],
 )
 def test_beliefs_are_bayes_rule_rounded_up(epsilon, after):
-    assert [row[1] for row in words.belief_rows(epsilon)] == after
+    assert [row[1] for row in guarantee.belief_rows(epsilon)] == after
 
 
 @given(st.floats(1e-6, 20))
 def test_a_belief_is_never_shown_too_small(epsilon):
-    for before, (_, explanation) in zip(words.BEFORE, words.belief_rows(epsilon), strict=True):
-        exact = words.belief_after(before, epsilon)
+    for before, (_, explanation) in zip(
+        guarantee.BEFORE, guarantee.belief_rows(epsilon), strict=True
+    ):
+        exact = guarantee.belief_after(before, epsilon)
         assert exact * (1 - 1e-11) <= float(explanation.rstrip(" %")) / 100 < min(1, exact + 0.0011)
 
 
 def test_binary_answers_reach_the_limit_of_the_table():
     """Randomised response with keep e^epsilon / (1 + e^epsilon) moves beliefs as far as is said."""
-    for epsilon, before in itertools.product((0.1, 1.0, 3.0), words.BEFORE):
+    for epsilon, before in itertools.product((0.1, 1.0, 3.0), guarantee.BEFORE):
         keep = 1 / (1 + math.exp(-epsilon))
         after = before * keep / (before * keep + (1 - before) * (1 - keep))
-        assert after == pytest.approx(words.belief_after(before, epsilon), rel=1e-12)
+        assert after == pytest.approx(guarantee.belief_after(before, epsilon), rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
@@ -297,7 +299,7 @@ def test_what_delta_adds_holds_for_gaussian_noise(delta, multiplier):
     factor = math.exp(example.epsilon)
     assert exceeds(factor) > delta
     assert exceeds(2 * factor) <= 2 * delta
-    notes = " ".join(words.explain(example).notes)
+    notes = " ".join(guarantee.explain(example).notes)
     if example.epsilon <= 10:
         chance, printed = re.search(f"at most {NUMBER}, .* factor of {NUMBER}", notes).groups()
         assert just_above(chance, 2 * delta)
@@ -317,7 +319,7 @@ def test_delta_is_not_the_chance_to_exceed_epsilon():
 def test_only_differential_privacy_has_a_table(unit, columns, kind):
     for epsilon, delta in POINTS:
         example = stated(unit, columns, kind, epsilon, delta)
-        explanation = words.explain(example)
+        explanation = guarantee.explain(example)
         assert bool(explanation.rows) == example.protected
         assert all(len(note.split()) <= LONGEST for note in explanation.notes)
         assert not any(phrase in note for note in explanation.notes for phrase in FORBIDDEN)
@@ -325,13 +327,13 @@ def test_only_differential_privacy_has_a_table(unit, columns, kind):
 
 
 def test_a_table_without_delta_says_so():
-    assert "Delta is 0" in " ".join(words.explain(Guarantee(Unit.LABEL, Pure(1.0))).notes)
-    notes = " ".join(words.explain(Guarantee(Unit.LABEL, Gaussian(4.0), 1e-6)).notes)
+    assert "Delta is 0" in " ".join(guarantee.explain(Guarantee(Unit.LABEL, Pure(1.0))).notes)
+    notes = " ".join(guarantee.explain(Guarantee(Unit.LABEL, Gaussian(4.0), 1e-6)).notes)
     assert "only where delta is 0" in notes
     assert "a larger delta" in notes
 
 
-@pytest.mark.parametrize("module", [events, guarantee, words])
+@pytest.mark.parametrize("module", [events, guarantee])
 def test_examples_are_right(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -11,7 +11,8 @@ import safetensors.numpy
 
 from suffice.errors import CorruptFileError, StorageError, UnsupportedFileError
 from suffice.release import codec, file
-from suffice.release.codec import decode, encode, load
+from suffice.release.codec import decode, load
+from suffice.release.release import encode
 
 HEAD = 32
 

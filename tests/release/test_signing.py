@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from suffice.errors import SignatureError, StorageError
-from suffice.release.codec import decode, encode
-from suffice.release.release import Signature
+from suffice.release.codec import decode
+from suffice.release.release import Signature, encode
 from suffice.release.signing import fingerprint, generate_keys, sign, verify
 
 

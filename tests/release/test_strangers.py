@@ -17,9 +17,10 @@ from suffice.errors import CorruptFileError, StorageError, SufficeError, Unsuppo
 from suffice.privacy.events import Approximate, Gaussian, Pure
 from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.release.claims import Cells
-from suffice.release.codec import encode, load
+from suffice.release.codec import load
 from suffice.release.columns import Added, SpreadColumn
 from suffice.release.file import read_bounded
+from suffice.release.release import encode
 
 FIXTURES = crafted_files.FOLDER
 
@@ -68,7 +69,7 @@ def test_records_without_features_may_lack_columns():
     import pyarrow as pa
 
     from suffice.owner.responses import RandomizedResponse
-    from suffice.release.codec import encode
+    from suffice.release.release import encode
 
     poll = RandomizedResponse(label_flip=0.2).release(
         pa.table({"answer": np.arange(40) % 2}), ledger=None, label="answer"
@@ -77,7 +78,7 @@ def test_records_without_features_may_lack_columns():
 
 
 def test_widths_are_checked_before_a_map_is_applied(monkeypatch):
-    from suffice.tables.maps import FeatureMap
+    from suffice.tables.pipeline import FeatureMap
 
     applied = []
     monkeypatch.setattr(FeatureMap, "apply", lambda *_: applied.append(1))

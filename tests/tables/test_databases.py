@@ -100,7 +100,7 @@ def test_a_query_gives_the_public_part_of_a_file_of_the_same_rows(url, tmp_path)
 @each
 def test_exact_statistics_are_those_of_a_file(url, tmp_path):
     """With the same noise every byte is the same: labels and rows were read as they are."""
-    from suffice.release.codec import encode
+    from suffice.release.release import encode
 
     store(people(), url)
     mechanism = sf.MeanOperator(1.0, classes=CLASSES)
@@ -294,7 +294,7 @@ def test_labels_of_any_type_are_those_of_a_file(url, kind, tmp_path):
     path = in_order(table, tmp_path)
     codes = []
     for data in (path, sf.Query(url, "select * from t", ("id",))):
-        from suffice.tables.labels import label_codes
+        from suffice.tables.columns import label_codes
 
         labels = read(data, ["label"], text=["label"])["label"].combine_chunks()
         codes.append(label_codes(labels, (0, 1), outside="none").tolist())
@@ -454,7 +454,7 @@ def test_a_password_is_in_no_release_and_no_ledger(server, tmp_path):
     released = sf.MeanOperator(1.0, classes=CLASSES).release(
         query, label="label", features=FEATURES, ledger=ledger, dataset="d"
     )
-    from suffice.release.codec import encode
+    from suffice.release.release import encode
 
     stored_bytes = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
     assert SECRET.encode() not in stored_bytes

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables import csv
-from suffice.tables.csv import Dialect, looks_like_numbers, read_header, types_of_cells
+from suffice.tables import files
 from suffice.tables.databases import Query
-from suffice.tables.files import TableFile
+from suffice.tables.files import Dialect, TableFile, looks_like_numbers, read_header, types_of_cells
 from suffice.tables.sources import Picked, Without, column_names, open_declared, open_table
 from suffice.tables.table import is_ordered, order_columns
 
@@ -109,7 +108,7 @@ def test_no_label_changes_what_is_read_beside_it(tmp_path_factory, labels):
     table = open_table(path, text=["label"])
     (batch,) = table.batches(["n", "dose", "ward"])
     assert batch.to_pydict() == {"n": [1, 2, 3], "dose": [2.5, None, 1.0], "ward": ["x", "y", "x"]}
-    assert str(table._csv.dialect) == "semicolons, decimal commas, utf-8"
+    assert str(table.dialect) == "semicolons, decimal commas, utf-8"
 
 
 def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
@@ -151,13 +150,13 @@ def test_a_private_column_that_nobody_declared_decides_nothing(tmp_path, cell):
     table = open_declared(path, text=["ward"], numbers=["a"])
     (batch,) = table.batches(["a", "ward"])
     assert batch.to_pydict() == {"a": [1.5], "ward": ["Nord"]}
-    assert str(table._csv.dialect) == "semicolons, utf-8"
+    assert str(table.dialect) == "semicolons, utf-8"
 
 
 @pytest.mark.parametrize("length", range(1, 6))
 def test_no_label_cuts_a_line_end_in_a_public_cell(tmp_path, monkeypatch, length):
     """Arrow loses a CR where a block ends within CR LF, and labels move the ends of blocks."""
-    monkeypatch.setattr(csv, "BLOCKS", (32, 1 << 20))
+    monkeypatch.setattr(files, "BLOCKS", (32, 1 << 20))
     path = tmp_path / "t.csv"
     rows = [f'{k % 3},"p\r\nq",{"x" * length}\r\n' for k in range(60)]
     path.write_bytes(("a,ward,label\r\n" + "".join(rows)).encode())

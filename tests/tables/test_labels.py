@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables.labels import canonical_class, check_classes, label_codes
+from suffice.tables.columns import canonical_class, check_classes, label_codes
 
 TEXTS = ["no", "yes", "no"]
 

@@ -15,9 +15,10 @@ from sklearn.preprocessing import PolynomialFeatures
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
+from suffice.release.release import encode
 from suffice.strict_json import read
-from suffice.tables.maps import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map
+from suffice.tables.pipeline import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map
 
 SPECS = (
     "polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3", "ranks:50", "ranks+polynomial:2",

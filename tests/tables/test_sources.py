@@ -15,7 +15,7 @@ from suffice.errors import StorageError, TableError
 from suffice.tables import table as tables_table
 from suffice.tables.columns import category_codes
 from suffice.tables.files import TableFile
-from suffice.tables.sources import concatenated, open_table
+from suffice.tables.sources import Concatenated, open_table
 
 NAMES = ["age", "dose", "ward", "sick"]
 
@@ -71,7 +71,7 @@ SOURCES = {
     "folder of csv": lambda folder, t: str(folder_of(folder, t, ".csv")),
     "folder of feather": lambda folder, t: folder_of(folder, t, ".feather"),
     "opened table": lambda _, t: open_table(t),
-    "two tables": lambda _, t: concatenated([open_table(t.slice(0, 7)), open_table(t.slice(7))]),
+    "two tables": lambda _, t: Concatenated([open_table(t.slice(0, 7)), open_table(t.slice(7))]),
 }
 every_source = pytest.mark.parametrize("source", SOURCES)
 

@@ -13,8 +13,8 @@ from suffice.errors import (
     UnsupportedFileError,
 )
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.ledger import LostEntriesError
 from suffice.owner.ledger.log import Kind
-from suffice.owner.ledger.verification import LostEntriesError
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.export import Export, ExportContent, sign_export
 from suffice.release.signing import generate_keys

@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from environments import asked  # noqa: E402
 from harness import claim, machine  # noqa: E402
 
-from suffice.learner.rows import design_matrix  # noqa: E402
+from suffice.learner.problem import design_matrix  # noqa: E402
 from suffice.owner.mean_operator import MeanOperator  # noqa: E402
 from suffice.papers.patrini import private_accuracy  # noqa: E402
 from suffice.papers.reproduction import Split, split  # noqa: E402

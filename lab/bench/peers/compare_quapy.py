@@ -30,8 +30,8 @@ from class_ratio import METHODS, SHARES, Case, adult, mnist, recorded  # noqa: E
 from environments import asked  # noqa: E402
 from harness import claim  # noqa: E402
 
+from suffice.learner.problem import design_matrix  # noqa: E402
 from suffice.learner.ratio.estimator import ClassRatio  # noqa: E402
-from suffice.learner.rows import design_matrix  # noqa: E402
 
 
 def theirs(task: str, sets: dict[str, Any]) -> dict[str, Any]:

@@ -29,21 +29,6 @@ from suffice.audit.scores import (
 from suffice.audit.search import Pair
 from suffice.privacy.calibrate import gaussian_epsilon
 
-__all__ = [
-    "COLUMNS",
-    "FAILURE",
-    "FEW_OUTCOMES",
-    "Finding",
-    "audit",
-    "audit_case",
-    "counted_score",
-    "learnt_scores",
-    "lowest_bits",
-    "support_scores",
-    "varying",
-]
-
-
 FEW_OUTCOMES = 64  # up to which each counts, however rare it is
 _OFTEN = 3  # times that a value must come to be an atom, where there are more
 _COMPARED = 8  # numbers, up to which all differences are looked at

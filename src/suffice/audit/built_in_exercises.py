@@ -24,9 +24,6 @@ from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.rados import Rados
 from suffice.tables.pipeline import Pipeline
 
-__all__ = ["EXERCISES"]
-
-
 _NO_NAMES = {"numpy": "whose record it is, and its label, are columns with names"}
 _ENROLLED = {
     "party": "party",

@@ -1,17 +1,19 @@
-"""A case of the audit: one mechanism, or one broken copy of it, and what all cases share."""
+"""A case of the audit: one mechanism, or one broken copy of it, and what all cases share.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+A family of cases is a `Subject`: which data sets are neighbours, what an output is, and its exact
+loss where that is known. A broken copy is the same subject with a field changed (`Flaw`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from suffice.audit.scores import Score
-from suffice.audit.search import Pair
+from suffice.audit.scores import Score, shift_score
+from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.privacy.events import Event, Gaussian
 from suffice.privacy.noise import CellNoise, Noise
-
-__all__ = ["CHEAP", "FEW", "SOME", "Case", "as_it_is", "claim", "half", "repeated"]
 
 CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one costs
 
@@ -90,11 +92,103 @@ def repeated(noise: Noise, exact: np.ndarray, times: int) -> np.ndarray:
     return np.array([noise.add(flat) for _ in range(times)])
 
 
-def as_it_is(noise: Noise) -> Noise:
-    """Return the noise of a release."""
-    return noise
+def part(share: float) -> Callable[[Noise], Noise]:
+    """Return what makes noise of this share of the scale that the stated guarantee needs."""
+    return lambda noise: replace(noise, scale=noise.scale * share)
 
 
-def half(noise: Noise) -> Noise:
-    """Return noise of half the scale that the stated guarantee needs."""
-    return replace(noise, scale=noise.scale / 2)
+as_it_is, half = part(1.0), part(0.5)
+
+
+class Flaw:
+    """A broken copy: its name, what is wrong, and which fields of the subject are changed.
+
+    ``samples`` is how many outputs of each data set to draw, None for as many as of the mechanism.
+    """
+
+    def __init__(self, name: str, what: str, samples: int | None = None, **changed: Any) -> None:
+        self.name, self.what, self.samples, self.changed = name, what, samples, changed
+
+
+HALF_SCALE = ("half the noise", "the scale is half of what it must be")  # a flaw, in words
+
+
+class Subject:
+    """What is attacked: a frozen dataclass from which a case and its broken copies follow.
+
+    A subclass may also define ``score(pair)``, the exact privacy loss.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The kind of release."""
+        raise NotImplementedError
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Search for the worst neighbouring data sets."""
+        raise NotImplementedError
+
+    def sample(self, data: Any, times: int) -> np.ndarray:
+        """Return outputs (times, numbers) of the code that makes releases."""
+        raise NotImplementedError
+
+    def stated(self) -> dict[str, Any]:
+        """Return what the mechanism itself states, as `claim` has it."""
+        raise NotImplementedError
+
+    def attack(self) -> dict[str, Any]:
+        """Return neighbours, outputs and exact loss, as fields of a case."""
+        score = getattr(self, "score", None)
+        return {"pairs": self.pairs, "sample": self.sample, "score": score}
+
+    def case(self, name: str, samples: int) -> Case:
+        """Return the case of the mechanism as it is."""
+        return Case(name, self.kind, samples=samples, **self.attack(), **self.stated())
+
+    def cases(self, name: str, samples: int, *flaws: Flaw) -> Iterator[Case]:
+        """Yield the mechanism as it is, and with every flaw."""
+        case = self.case(name, samples)
+        yield case
+        for flaw in flaws:
+            broken: Subject = replace(self, **flaw.changed)  # type: ignore[type-var]
+            yield case.broken_copy(
+                flaw.name, flaw.what, samples=flaw.samples or samples, **broken.attack()
+            )
+
+
+@dataclass(frozen=True)
+class NoisyStatistic(Subject):
+    """Exact integers of a data set with the noise of a release, or spoilt noise."""
+
+    farthest = 2  # pairs of largest distance that are tried, besides those at boundaries
+    _: KW_ONLY
+    spoil: Callable[[Noise], Noise] = as_it_is
+
+    def exact(self, data: DataSet) -> np.ndarray:
+        """Return what noise is added to."""
+        raise NotImplementedError
+
+    def noise(self, data: DataSet) -> Noise:
+        """Return the noise of a release of these data; it depends on what is public in them."""
+        raise NotImplementedError
+
+    def space(self) -> Space:
+        """Return the data sets that are possible."""
+        raise NotImplementedError
+
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        """Return how far apart the statistics of two data sets are."""
+        return float(np.linalg.norm(self.exact(first) - self.exact(second)))
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return the neighbours whose statistics are farthest apart."""
+        return neighbouring_pairs(self.space(), self.distance, rng, self.farthest)
+
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
+        """Return noisy statistics."""
+        return repeated(self.spoil(self.noise(data)), self.exact(data), times)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss."""
+        noise = self.spoil(self.noise(pair.first))
+        return shift_score(noise, self.exact(pair.first), self.exact(pair.second))

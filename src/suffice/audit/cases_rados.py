@@ -6,7 +6,7 @@ exactly one of the two, which is what the noise is scaled to.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -14,16 +14,14 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
+from suffice.audit.case import CHEAP, FEW, SOME, Case, Flaw, Subject, claim, repeated
 from suffice.audit.scores import Score
-from suffice.audit.search import Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, label_sensitivity
+from suffice.owner.source import Source
 from suffice.privacy.binomial import truncation
 from suffice.release.release import Covariance
 
-__all__ = ["cases"]
-
-_KIND = "rados"
 Example = tuple[float, float, int]  # two coordinates and a label of 0 or 1
 # On the unit circle, where rows are clipped at, along an axis and between; and one inside.
 _POINTS = ((1.0, 0.0), (-1.0, 0.0), (0.6, 0.8), (-0.6, -0.8), (0.3, -0.2))
@@ -36,25 +34,29 @@ def _edge(example: Example) -> np.ndarray:
     return np.array(example[:2]) * (1 if example[2] else -1)
 
 
-def _released(
-    procedure: RadoProcedure, data: tuple[Example, ...], stretch: float = 1.0
-) -> tuple[np.ndarray, Covariance]:
+def _released(procedure: RadoProcedure, data: DataSet) -> tuple[np.ndarray, Covariance]:
     """Return rados of these examples as released, and the covariance of their noise."""
-    rows = np.array([example[:2] for example in data]).T * stretch
+    rows = np.array([example[:2] for example in data]).T
     state = procedure.begin()
     signs = np.array([1.0 if example[2] else -1.0 for example in data])
     procedure.add_rows(state, np.ascontiguousarray(rows), signs)
     return procedure.noisy(state)
 
 
+def _stated(procedure: RadoProcedure) -> dict[str, Any]:
+    (guarantee,) = procedure.guarantees(procedure.identifier())
+    return claim(guarantee.event, guarantee.delta)
+
+
 @dataclass(frozen=True)
-class _Noisy:
+class _Noisy(Subject):
     """Two rados of few examples, by the procedure of a release; every output has sums of its own.
 
     ``scored`` gets the pair, the standard deviation of the noise on a number and its exponent: 2
     for Gaussian noise, 1 for K-norm noise. A ``stretch`` makes rows longer than the bound.
     """
 
+    kind = "rados"
     mechanism: Rados
     choices: tuple[Example, ...]
     scored: Callable[[Pair, float, int], Score]
@@ -62,19 +64,24 @@ class _Noisy:
     stretch: float = 1.0
 
     def procedure(self) -> RadoProcedure:
-        """Return the procedure of the release."""
-        rows = self.mechanism.private_rows(np.zeros((self.examples, 2)))
+        rows = self.mechanism.private_rows(Source(np.zeros((self.examples, 2))))
         return self.mechanism.procedure(rows, self.examples)
 
-    def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
+    def stated(self) -> dict[str, Any]:
+        return _stated(self.procedure())
+
+    def stretched(self, data: DataSet) -> DataSet:
+        return tuple((x * self.stretch, z * self.stretch, label) for x, z, label in data)
+
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return rados as released, all of one release in a row."""
-        procedure = self.procedure()
-        return np.array([_released(procedure, data, self.stretch)[0].ravel() for _ in range(times)])
+        procedure, examples = self.procedure(), self.stretched(data)
+        return np.array([_released(procedure, examples)[0].ravel() for _ in range(times)])
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the examples whose edges are farthest apart."""
 
-        def apart(first: tuple[Example, ...], second: tuple[Example, ...]) -> float:
+        def apart(first: DataSet, second: DataSet) -> float:
             return sum(
                 float(np.linalg.norm(_edge(a) - _edge(b)))
                 for a, b in zip(first, second, strict=True)
@@ -88,32 +95,9 @@ class _Noisy:
         """Return the exact loss, for rows as long as they are."""
         procedure = self.procedure()
         variance = _released(procedure, pair.first)[1].variance
-        pure = procedure.promises[0].delta == 0
-        first, second = (
-            tuple(_longer(example, self.stretch) for example in data)
-            for data in (pair.first, pair.second)
-        )
-        return self.scored(
-            Pair(first, second), math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2
-        )
-
-    def cases(
-        self, name: str, flaw: str, what: str, stretch: float = 2.0, samples: int = FEW // 2
-    ) -> Iterator[Case]:
-        """Yield the procedure as it is, and with rows that are longer than it reckons with."""
-        (guarantee,) = self.procedure().promises
-        case = Case(
-            name, _KIND, pairs=self.pairs, sample=self.sample,
-            score=self.score, samples=samples,
-            **claim(guarantee.event, guarantee.delta),
-        )  # fmt: skip
-        yield case
-        broken = replace(self, stretch=stretch)
-        yield case.broken_copy(flaw, what, sample=broken.sample, score=broken.score)
-
-
-def _longer(example: Example, stretch: float) -> Example:
-    return (example[0] * stretch, example[1] * stretch, example[2])
+        pure = procedure.guarantees(procedure.identifier())[0].delta == 0
+        stretched = Pair(self.stretched(pair.first), self.stretched(pair.second))
+        return self.scored(stretched, math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2)
 
 
 def _log(distance: np.ndarray, deviation: float, power: int) -> np.ndarray:
@@ -184,33 +168,36 @@ def cases() -> Iterator[Case]:
     strong = {**declared, "bound": 1.0, "delta": 0.01, "epsilon": 4.0}
     pure = {**strong, "delta": 0.0, "epsilon": 1.0}
     unclipped = ("rows not clipped", "rows are longer than the bound that noise is scaled to")
-    yield from _Noisy(Rados(unit="label", **pure), _LABELS, _shared_score).cases(
-        "rados, a label, knorm", *unclipped
+    label = Rados(unit="label", **pure)
+    yield from _Noisy(label, _LABELS, _shared_score).cases(
+        "rados, a label, knorm", FEW // 2, Flaw(*unclipped, stretch=2.0)
     )
     # Where delta is large enough for Gaussian noise to have the least variance.
     normal = Rados(unit="label", **{**strong, "delta": 0.09, "epsilon": 2.0})
-    yield from _Noisy(normal, _LABELS, _shared_score).cases("rados, a label, gaussian", *unclipped)
-    yield from _Noisy(Rados(unit="record", **strong), _RECORDS, _matrix_score).cases(
-        "rados, a record",
-        "norm for diameter",
-        "noise is scaled to sqrt(k) max ||x||, not to twice that",
-        samples=FEW,
+    yield from _Noisy(normal, _LABELS, _shared_score).cases(
+        "rados, a label, gaussian", FEW // 2, Flaw(*unclipped, stretch=2.0)
     )
+    yield from _Noisy(Rados(unit="record", **strong), _RECORDS, _matrix_score).cases(
+        "rados, a record", FEW,
+        Flaw("norm for diameter", "noise is scaled to sqrt(k) max ||x||, not to twice that",
+             stretch=2.0),
+    )  # fmt: skip
     edges = Rados(unit="record", noise_on="records", **strong)
     yield from _Noisy(edges, _RECORDS, _edges_score).cases(
-        "rados, a record, noise on records",
-        "norm for diameter",
-        "noise is scaled to max ||x||, not to twice that (Nock et al., Section 5.2)",
-    )
+        "rados, a record, noise on records", FEW // 2,
+        Flaw("norm for diameter", "noise is scaled to max ||x||, not to twice that (Nock et al.,"
+             " Section 5.2)", stretch=2.0),
+    )  # fmt: skip
     cell = Rados(unit="attribute", attributes=("x0",), epsilon=4.0, delta=0.01, **declared)
     yield from _Noisy(cell, _CELLS, _attribute_score).cases(
-        "rados, an attribute", "not held to the range", "values lie outside the declared range"
-    )
+        "rados, an attribute", FEW // 2,
+        Flaw("not held to the range", "values lie outside the declared range", stretch=2.0),
+    )  # fmt: skip
     free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 2.0})
     yield from _Noisy(free, _RECORDS, _free_score, examples=2).cases(
-        "rados, a record, free signs", *unclipped, stretch=6.0, samples=FEW
+        "rados, a record, free signs", FEW, Flaw(*unclipped, stretch=6.0)
     )
-    yield _fixed_support(Rados(unit="label", **pure))
+    yield _fixed_support(label)
     yield from _features()
 
 
@@ -222,61 +209,54 @@ def _fixed_support(mechanism: Rados) -> Case:
     reach = label_sensitivity(procedure.rows.pipeline, procedure.step)
     noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
 
-    def sample(data: tuple[Example, ...], times: int) -> np.ndarray:
+    def sample(data: DataSet, times: int) -> np.ndarray:
         rows = np.tile(np.array([[x], [z]]), (1, 2))
         signs = np.array([1.0 if example[2] else -1.0 for example in data])
-        shared = repeated(noise, np.zeros(2, dtype=np.int64), times)
         outputs = []
-        for vector in shared:
+        for vector in repeated(noise, np.zeros(2, dtype=np.int64), times):
             subsets = ChosenSubsets(2, np.ones(count, dtype=np.int64), procedure.step, 2)
             subsets.update(rows, signs)
             outputs.append((subsets.result() - vector).ravel())
         return np.array(outputs) * procedure.step
 
-    def unequal(_: Pair) -> Score:
-        return lambda outputs: np.ptp(outputs[:, ::2], axis=1)
-
-    (guarantee,) = procedure.promises
-    case = Case(
-        "rados, a label, knorm", _KIND, pairs=noisy.pairs, sample=sample, score=unequal,
-        samples=FEW, **claim(guarantee.event, guarantee.delta),
-    )  # fmt: skip
-    return case.broken_copy(
+    return noisy.case("rados, a label, knorm", FEW // 2).broken_copy(
         "fixed support",
         "rados sum one example each: their differences carry no noise",
-        samples=FEW // 2,
+        sample=sample,
+        score=lambda _: lambda outputs: np.ptp(outputs[:, ::2], axis=1),  # how unequal they are
     )
 
 
 @dataclass(frozen=True)
-class _Feature:
+class _Feature(Subject):
     """What ``count`` DP-Feat rados of ``rows`` rows show about one protected column, read alone.
 
     Rados are drawn independently of each other, so that one draw of n times as many is n outputs.
     """
 
+    kind = "rados"
     rows: int
     count: int
     truncate: float | None = None
 
-    def mechanism(self, times: int) -> Rados:
-        """Return the mechanism, for as many outputs."""
-        return Rados(
+    def procedure(self, times: int) -> RadoProcedure:
+        """Return the procedure of the release, for as many outputs."""
+        mechanism = Rados(
             count=self.count * times, protect=("x0",), delta=0.01, truncate=self.truncate,
             standardize="none", intercept=0.0,
         )  # fmt: skip
+        return mechanism.procedure(
+            mechanism.private_rows(Source(np.zeros((self.rows, 1)))), self.rows
+        )
 
-    def procedure(self, times: int) -> RadoProcedure:
-        """Return the procedure of the release, for as many outputs."""
-        mechanism = self.mechanism(times)
-        rows = mechanism.private_rows(np.zeros((self.rows, 1)))
-        return mechanism.procedure(rows, self.rows)
+    def stated(self) -> dict[str, Any]:
+        return _stated(self.procedure(1))
 
-    def sample(self, cells: tuple[int, ...], times: int) -> np.ndarray:
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return the column's coordinates, all of one release in a row."""
         procedure = self.procedure(times)
         state = procedure.begin()
-        rows = 2.0 * np.array([cells], dtype=np.float64) - 1
+        rows = 2.0 * np.array([data], dtype=np.float64) - 1
         procedure.add_rows(state, rows, np.ones(self.rows))
         sums = np.rint(procedure.noisy(state)[0]).astype(np.int64)
         return np.asarray(sums.reshape(times, self.count))
@@ -289,10 +269,10 @@ class _Feature:
         padded = np.concatenate([logs, [-math.inf, -math.inf]])  # and K one off at either end
 
         def loss(outputs: np.ndarray) -> np.ndarray:
-            ones = [
+            first, second = (
                 padded[outputs + cells.count(0)].sum(axis=1) for cells in (pair.first, pair.second)
-            ]
-            return np.asarray(ones[0] - ones[1])
+            )
+            return np.asarray(first - second)
 
         return loss
 
@@ -302,33 +282,21 @@ class _Feature:
         rest = {"some cells": some, "one value only": [0] * len(some)}
         return [Pair((0, *cells), (1, *cells), what) for what, cells in rest.items()]
 
-    def case(self, name: str, samples: int) -> Case:
-        """Return the case of what is guaranteed about the column."""
-        (guarantee,) = self.procedure(1).promises
-        return Case(
-            name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
-            **claim(guarantee.event, guarantee.delta),
-        )  # fmt: skip
-
 
 def _features() -> Iterator[Case]:
-    free = _Feature(60, 4)
-    case = free.case("rados, a column alone", CHEAP)
+    case = _Feature(60, 4).case("rados, a column alone", CHEAP)
     yield case
-    yield replace(
-        case.broken_copy("one rado's worth", "four rados are said to cost what one costs"),
+    yield case.broken_copy(
+        "one rado's worth", "four rados are said to cost what one costs",
         claimed=_Feature(60, 1).case("", 1).claimed,
-    )
-    truncated = _Feature(300, 2, truncate=1.0)
-    yield truncated.case("rados, a column alone, truncated", SOME)
+    )  # fmt: skip
+    truncated = _Feature(300, 2, truncate=1.0).case("rados, a column alone, truncated", SOME)
+    yield truncated
     printed = _Feature(1000, 1, truncate=0.1)
-    yield replace(
-        case.broken_copy("Theorem 6", "the most extreme sum comes from one data set only"),
-        name="rados, a column alone, truncated / Theorem 6",
+    yield truncated.broken_copy(
+        "Theorem 6", "the most extreme sum comes from one data set only",
         claimed=printed.count * 0.1,
         delta=1000.0**-2,  # o(1/m), as printed
-        pairs=printed.pairs,
-        sample=printed.sample,
-        score=printed.score,
         samples=FEW,
-    )
+        **printed.attack(),
+    )  # fmt: skip

@@ -6,12 +6,13 @@ rows, extreme rows, one class only, a class that nobody has.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from suffice.audit.case import FEW, Case, claim
+from suffice.audit.case import FEW, Case, Flaw, Subject, claim
 from suffice.audit.public_part import outputs_of, repeated_releases
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.owner.mean_operator import MeanOperator
@@ -22,8 +23,6 @@ from suffice.owner.responses import RandomizedResponse
 from suffice.owner.source import Source
 from suffice.privacy.guarantee import Unit
 from suffice.release.release import Release
-
-__all__ = ["cases"]
 
 _OUTPUTS, _BROKEN_OUTPUTS = FEW // 5, FEW // 8
 _SOME = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3), (0.4, 0.1))
@@ -47,13 +46,8 @@ _SIZES = {"one record": 1, "three records": 3}
 Spoil = Callable[[Release, DataSet], Release]
 
 
-def _as_it_is(release: Release, data: DataSet) -> Release:
-    del data
-    return release
-
-
 @dataclass(frozen=True)
-class _Whole:
+class _Whole(Subject):
     """Releases of one mechanism about public rows and private labels.
 
     A data set is which rows there are, by name, and labels; those without a row are not looked at.
@@ -65,10 +59,9 @@ class _Whole:
     names: tuple[str, ...] = tuple(_ROWS)
     inputs: Callable[[int], dict[str, Any]] = field(default=lambda _: {})
     read_again: bool = False  # for every output: the statistic itself is random
-    spoil: Spoil = _as_it_is
+    spoil: Spoil = lambda release, _: release
 
     def space(self) -> Space:
-        """Return the tables that are tried."""
         labels = (tuple(range(len(self.mechanism.declared_classes() or ()))),) * len(_SOME)
         return Space((self.names, *labels), tuple(range(1, 1 + len(labels))))
 
@@ -79,41 +72,42 @@ class _Whole:
         source: Source = self.mechanism.source(rows, labels, **self.inputs(len(rows)))
         return source
 
+    @cached_property
+    def _release(self) -> Release:
+        source = self.source(tuple(choices[0] for choices in self.space().choices))
+        return repeated_releases(self.mechanism, source, 1)[0]
+
+    @property
+    def kind(self) -> str:
+        return self._release.kind
+
+    def stated(self) -> dict[str, Any]:
+        guarantee = next(g for g in self._release.guarantees if g.unit is self.unit)
+        return claim(guarantee.event, guarantee.delta)
+
+    def used_units(self, data: DataSet) -> DataSet:
+        return data[: 1 + len(_ROWS[data[0]])]
+
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return neighbours at every boundary, and some others: all count as equally far apart."""
-        return neighbouring_pairs(self.space(), self.distance, rng, 1)
 
-    def distance(self, first: DataSet, second: DataSet) -> float:
-        """Return how many units differ; a unit that is not looked at makes no neighbour."""
-        end = len(self._used_units(first))
-        return float(sum(a != b for a, b in zip(first[1:end], second[1:end], strict=True))) or -1.0
+        def distance(first: DataSet, second: DataSet) -> float:
+            """Return how many units differ; a unit that is not looked at makes no neighbour."""
+            units = zip(self.used_units(first)[1:], self.used_units(second)[1:], strict=True)
+            return float(sum(a != b for a, b in units)) or -1.0
 
-    def _used_units(self, data: DataSet) -> DataSet:
-        return data[: 1 + len(_ROWS[data[0]])]
+        return neighbouring_pairs(self.space(), distance, rng, 1)
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return all that releases show."""
         source = self.source(data)
         releases = repeated_releases(self.mechanism, source, times, read_again=self.read_again)
-        return outputs_of([self.spoil(release, self._used_units(data)) for release in releases])
+        return outputs_of([self.spoil(release, self.used_units(data)) for release in releases])
 
-    def case(self, name: str) -> Case:
-        """Return the case of the mechanism as it is."""
-        units = self.space().choices
-        (release,) = repeated_releases(self.mechanism, self.source(tuple(c[0] for c in units)), 1)
-        guarantee = next(g for g in release.guarantees if g.unit is self.unit)
-        return Case(
-            f"{name}, whole releases", release.kind, pairs=self.pairs, sample=self.sample,
-            score=None, samples=_OUTPUTS, **claim(guarantee.event, guarantee.delta),
-        )  # fmt: skip
-
-    def cases(self, name: str, *flaws: tuple[str, str, Spoil]) -> Iterator[Case]:
+    def with_flaws(self, name: str, *flaws: tuple[str, str, Spoil]) -> Iterator[Case]:
         """Yield the mechanism as it is, and with every flaw."""
-        case = self.case(name)
-        yield case
-        for flaw, what, spoil in flaws:
-            sample = replace(self, spoil=spoil).sample
-            yield case.broken_copy(flaw, what, sample=sample, samples=_BROKEN_OUTPUTS)
+        spoilt = (Flaw(flaw, what, _BROKEN_OUTPUTS, spoil=spoil) for flaw, what, spoil in flaws)
+        return self.cases(f"{name}, whole releases", _OUTPUTS, *spoilt)
 
 
 @dataclass(frozen=True)
@@ -124,15 +118,13 @@ class _WholeRecords(_Whole):
     names: tuple[str, ...] = tuple(_SIZES)
 
     def space(self) -> Space:
-        """Return the tables that are tried."""
         return Space((self.names, *(_RECORDS,) * 3), (1, 2, 3), "record")
 
-    def _used_units(self, data: DataSet) -> DataSet:
+    def used_units(self, data: DataSet) -> DataSet:
         return data[: 1 + _SIZES[data[0]]]
 
     def source(self, data: DataSet) -> Source:
-        """Return a table as an owner hands it over."""
-        first, second, labels = zip(*self._used_units(data)[1:], strict=True)
+        first, second, labels = zip(*self.used_units(data)[1:], strict=True)
         table = pa.table({"x0": np.array(first, float), "x1": np.array(second, float)})
         source: Source = self.mechanism.source(table, np.array(labels))
         return source
@@ -140,31 +132,52 @@ class _WholeRecords(_Whole):
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _operators()
-    yield from _proportions()
-    yield from _rados()
-    yield from _responses()
-
-
-def _operators() -> Iterator[Case]:
-    yield from _Whole(MeanOperator(2.0, mechanism="laplace")).cases(
+    flips = ("flips counted", "a public number shows how many labels were flipped", _flips_counted)
+    yield from _Whole(MeanOperator(2.0, mechanism="laplace")).with_flaws(
         "mean-operator laplace",
         ("parity in the step", "the last bit of a public number is that of the labels", _parity),
         ("labels in the digits", "the sums have a finer grid where labels are odd", _finer_grid),
     )
     gaussian = MeanOperator(4.0, delta=0.01, mechanism="gaussian", classes=(0, 1, 2))
-    yield from _Whole(gaussian).cases(
+    yield from _Whole(gaussian).with_flaws(
         "mean-operator gaussian",
         ("spread of the labels", "the variance that is stated depends on the labels", _variance),
     )
-    yield from _Whole(MeanOperator(1.0, mechanism="response")).cases(
-        "label-responses",
-        ("flips counted", "a public number shows how many labels were flipped", _flips_counted),
+    yield from _Whole(MeanOperator(1.0, mechanism="response")).with_flaws("label-responses", flips)
+    yield from _Whole(SkewedBags(skew=0.7)).with_flaws("sets by response", flips)
+    yield from _Whole(
+        LabelProportions(2.0, mechanism="laplace", classes=(0, 1, 2)),
+        names=_LARGE,
+        inputs=lambda rows: {"bags": np.zeros(rows, dtype=int)},  # all in one
+    ).with_flaws(
+        "proportions laplace",
+        (
+            "no noise for nobody",
+            "a class that nobody has is released as exactly zero",
+            _zero_for_nobody,
+        ),
+        ("noise cut off", "noise beyond a bound is wrapped around: no output is farther", _wrapped),
+        ("equal for one class", "proportions are equal where all labels are equal", _equal_shares),
     )
-    yield from _Whole(SkewedBags(skew=0.7)).cases(
-        "sets by response",
-        ("flips counted", "a public number shows how many labels were flipped", _flips_counted),
+    declared: dict[str, Any] = {"count": 2, "ranges": (-1.0, 1.0), "bound": 1.0}
+    yield from _Whole(Rados(epsilon=1.0, unit="label", **declared), read_again=True).with_flaws(
+        "rados, a label", ("sign of zero", "labels decide the sign of a public zero", _zero_sign)
     )
+    record = Rados(epsilon=4.0, delta=0.01, unit="record", **declared)
+    yield from _WholeRecords(record, read_again=True).with_flaws(
+        "rados, a record",
+        ("longest record", "the stated bound is that of the private rows", _private_bound),
+    )
+    responses = RandomizedResponse(
+        label_flip=0.3, ranges={"x0": (-1.0, 1.0), "x1": (-1.0, 1.0)}, feature_noise=16.0,
+        kernel="laplace",
+    )  # fmt: skip
+    yield from _WholeRecords(responses).with_flaws(
+        "responses, a record", ("equal answers", "equal records get equal answers", _shared_noise)
+    )
+
+
+# How the broken copies spoil a release of a data set.
 
 
 def _parity(release: Release, data: DataSet) -> Release:
@@ -189,23 +202,6 @@ def _flips_counted(release: Release, data: DataSet) -> Release:
 
 def _with_bound(release: Release, bound: float) -> Release:
     return replace(release, pipeline=replace(release.pipeline, bound=bound))
-
-
-def _proportions() -> Iterator[Case]:
-    three = LabelProportions(2.0, mechanism="laplace", classes=(0, 1, 2))
-    in_one_bag = _Whole(
-        three, names=_LARGE, inputs=lambda rows: {"bags": np.zeros(rows, dtype=int)}
-    )
-    yield from in_one_bag.cases(
-        "proportions laplace",
-        (
-            "no noise for nobody",
-            "a class that nobody has is released as exactly zero",
-            _zero_for_nobody,
-        ),
-        ("noise cut off", "noise beyond a bound is wrapped around: no output is farther", _wrapped),
-        ("equal for one class", "proportions are equal where all labels are equal", _equal_shares),
-    )
 
 
 def _exact_counts(release: Release, data: DataSet) -> np.ndarray:
@@ -235,18 +231,6 @@ def _equal_shares(release: Release, data: DataSet) -> Release:
     return replace(release, arrays={**release.arrays, "proportions": even})
 
 
-def _rados() -> Iterator[Case]:
-    declared: dict[str, Any] = {"count": 2, "ranges": (-1.0, 1.0), "bound": 1.0}
-    yield from _Whole(Rados(epsilon=1.0, unit="label", **declared), read_again=True).cases(
-        "rados, a label", ("sign of zero", "labels decide the sign of a public zero", _zero_sign)
-    )
-    record = Rados(epsilon=4.0, delta=0.01, unit="record", **declared)
-    yield from _WholeRecords(record, read_again=True).cases(
-        "rados, a record",
-        ("longest record", "the stated bound is that of the private rows", _private_bound),
-    )
-
-
 def _zero_sign(release: Release, data: DataSet) -> Release:
     zero = -0.0 if sum(data[1:]) % 2 else 0.0
     mean = np.where(release.pipeline.mean == 0, zero, release.pipeline.mean)
@@ -256,17 +240,6 @@ def _zero_sign(release: Release, data: DataSet) -> Release:
 def _private_bound(release: Release, data: DataSet) -> Release:
     longest = max(float(np.hypot(x, z)) for x, z, _ in data[1:])
     return _with_bound(release, min(release.pipeline.bound, max(longest, 1e-6)))
-
-
-def _responses() -> Iterator[Case]:
-    mechanism = RandomizedResponse(
-        label_flip=0.3, ranges={"x0": (-1.0, 1.0), "x1": (-1.0, 1.0)}, feature_noise=16.0,
-        kernel="laplace",
-    )  # fmt: skip
-    yield from _WholeRecords(mechanism).cases(
-        "responses, a record",
-        ("equal answers", "equal records get equal answers", _shared_noise),
-    )
 
 
 def _shared_noise(release: Release, data: DataSet) -> Release:

@@ -18,26 +18,6 @@ import pyarrow as pa
 from suffice.errors import ParameterError
 from suffice.owner.mechanism import mechanism_names, mechanism_of
 
-__all__ = [
-    "AUXILIARY_DATASET",
-    "FEATURES",
-    "NAMES",
-    "PARTIES",
-    "RANGES",
-    "UGLY_CELLS",
-    "WARDS",
-    "Changed",
-    "Exercise",
-    "ExercisedMechanism",
-    "Neighbours",
-    "exercised_mechanisms",
-    "exercises_of",
-    "neighbours",
-    "register_exercises",
-    "with_ugly_cells",
-]
-
-
 _WIDTH = 6
 _LONGEST_LABEL = 60
 _AUXILIARY = 30  # rows

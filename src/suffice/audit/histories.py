@@ -57,12 +57,9 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.policy import Policy
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.grant import grant, propose
-from suffice.release.codec import encode, load
-from suffice.release.release import Release
-from suffice.tables.labels import StrangeLabelsError
-
-__all__ = ["KNOWN_LIMITS", "check_histories", "check_history"]
-
+from suffice.release.codec import load
+from suffice.release.release import Release, encode
+from suffice.tables.columns import StrangeLabelsError
 
 KNOWN_LIMITS: Mapping[type[SufficeError], int] = {StrangeLabelsError: 4, OptimisationError: 14}
 """The refusals that are left out, and their numbers in docs/known-holes.md."""

@@ -49,48 +49,13 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import Mechanism, mechanism_of
 from suffice.owner.source import PublicSource, Source
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.release.codec import encode, load, manifest_of
+from suffice.release.codec import load
 from suffice.release.kinds import kind_named
-from suffice.release.release import Release
-from suffice.tables import csv
+from suffice.release.release import Release, encode, manifest_of
+from suffice.tables import files
 from suffice.tables import table as tables_table
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
-
-__all__ = [
-    "BUDGET",
-    "DATASET",
-    "FORMS",
-    "SERVER",
-    "TIME",
-    "Command",
-    "Difference",
-    "Form",
-    "Handed",
-    "Pair",
-    "ReleaseRequest",
-    "Said",
-    "Shown",
-    "Verdict",
-    "by_command",
-    "charged_unit",
-    "check_pair",
-    "check_public_part",
-    "database_forms",
-    "differing",
-    "frozen_cells",
-    "handed",
-    "in_process",
-    "ledger_part",
-    "noisy_arrays",
-    "outputs_of",
-    "pair_of",
-    "public_part",
-    "repeated_draws",
-    "repeated_releases",
-    "without_owners_report",
-]
-
 
 Shown = dict[str, bytes]
 """What is shown, by where it is shown; it compares byte by byte."""
@@ -833,13 +798,13 @@ def _on_its_own(
 @contextmanager
 def _cut(batch: int, block: int) -> Iterator[None]:
     """Read tables in batches of so many rows, and CSV in blocks of so many bytes."""
-    usual_batch, usual_blocks = tables_table.BATCH_ROWS, csv.BLOCKS
+    usual_batch, usual_blocks = tables_table.BATCH_ROWS, files.BLOCKS
     tables_table.BATCH_ROWS = batch
-    csv.BLOCKS = (block, *usual_blocks)  # type: ignore[assignment]  # one more, for this block
+    files.BLOCKS = (block, *usual_blocks)  # type: ignore[assignment]  # one more, for this block
     try:
         yield
     finally:
-        tables_table.BATCH_ROWS, csv.BLOCKS = usual_batch, usual_blocks
+        tables_table.BATCH_ROWS, files.BLOCKS = usual_batch, usual_blocks
 
 
 def differing(first: Shown, second: Shown) -> Iterator[str]:

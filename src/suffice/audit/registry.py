@@ -12,17 +12,6 @@ from suffice.audit.case import Case
 from suffice.errors import ParameterError
 from suffice.privacy.calibrate import check_epsilon
 
-__all__ = [
-    "Family",
-    "all_cases",
-    "case_named",
-    "cases_at",
-    "in_this_process_only",
-    "read_again",
-    "register_cases",
-    "selected",
-]
-
 
 @dataclass(frozen=True)
 class Family:

@@ -27,22 +27,6 @@ from scipy.special import betaincinv, logsumexp, ndtri
 
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise
 
-__all__ = [
-    "Forecast",
-    "Measure",
-    "OutputEvent",
-    "Score",
-    "Scored",
-    "choose_event",
-    "epsilon_measure",
-    "event_bound",
-    "limits",
-    "log_density",
-    "mixture_score",
-    "mu_measure",
-    "shift_score",
-]
-
 Score = Callable[[np.ndarray], np.ndarray]
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of p_lo and q_hi: what they imply
 Scored = tuple[np.ndarray, np.ndarray]  # scores of outputs under D and under D'

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DataSet", "Pair", "Space", "neighbouring_pairs"]
-
 DataSet = tuple[Any, ...]
 Distance = Callable[[DataSet, DataSet], float]
 _STARTS, _SWEEPS = 16, 4

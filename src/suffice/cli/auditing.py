@@ -1,150 +1,42 @@
 """Commands that check claims: verify, audit, demo and reproduce."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from suffice import options as parsing
-from suffice import strict_json
 from suffice.cli import building
 from suffice.cli.building import (
-    Inputs,
+    OUTPUT,
     JsonOutput,
     Overwriting,
     check_outputs,
-    make_command,
     make_folder,
     refuse_unused,
 )
-from suffice.cli.help import HelpfulCommand
-from suffice.cli.output import on_terminal, say, show_json, show_table, steps
+from suffice.cli.output import on_terminal, recorded, say, show_json, show_table, steps
 from suffice.errors import ParameterError
 from suffice.notes import collected_notes
 from suffice.options import computing_option, data_option, output_option, privacy_option
-from suffice.plain_text import name, phrase, quoted
-from suffice.privacy.words import round_up
-
-__all__ = [
-    "CHECKPOINT_HEAD",
-    "COMMANDS",
-    "EXPORT_HEAD",
-    "checkpoint_lines",
-    "export_lines",
-    "file_head",
-    "register",
-    "verify_checkpoint",
-    "verify_export",
-]
-
 
 CHECKPOINT_HEAD = b"suffice ledger checkpoint "
 EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
-_HEAD_BYTES = 64
-_SHOWN_DATASETS = 20  # shown of many
-
-Pair = tuple[str, str]
 
 
 def file_head(path: Path) -> bytes:
     """Return the first bytes of a file; what cannot be read is for the reader of it to report."""
     try:
         with path.open("rb") as file:
-            return file.read(_HEAD_BYTES) if path.is_file() else b""
+            return file.read(64) if path.is_file() else b""
     except OSError:
         return b""
 
 
-def checkpoint_lines(checkpoint: Any) -> list[Pair]:
-    """Return what a checkpoint says."""
-    return [
-        ("holds", "a signed checkpoint of a ledger, for somebody else to keep"),
-        ("ledger", checkpoint.ledger),
-        ("entries", f"{checkpoint.entries:,}"),
-        ("hash of the last", checkpoint.head),
-        ("signed at", f"{checkpoint.time} (UTC)"),
-        ("signed", _signer(checkpoint)),
-    ]
-
-
-def export_lines(export: Any) -> Iterator[Pair]:
-    """Yield what an export says, in short; --json has everything."""
-    content = strict_json.plain(export.content)
-    yield "holds", "a signed export of a service: requests, grants, charges, tokens and log"
-    yield "organisation", phrase(content["organisation"])
-    yield "made at", f"{name(content['time'])} (UTC)"
-    yield "ledger", name(content["ledger"])
-    if content["frozen"]:
-        yield "warning", f"the ledger was frozen: {quoted(content['frozen'])}"
-    if content["anchor"] == "none":
-        yield "warning", "the ledger has no anchor: only checkpoints notice that it was put back"
-    if export.is_complete:
-        yield "log", f"{content['entries']:,} entries, one unbroken chain"
-        yield "hash of the last", name(content["head"])
-    else:
-        shown = f"{len(content['log']):,} of {content['entries']:,} entries, without hashes"
-        yield "log", f"{shown}, because the export is about some data sets only"
-    for dataset in content["datasets"][:_SHOWN_DATASETS]:
-        budgets = [
-            f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
-            f" at delta {round_up(budget['delta'])}"
-            for budget in dataset["budgets"]
-        ]
-        states = Counter(proposal["state"] for proposal in dataset["proposals"])
-        proposals = ", ".join(f"{number:,} {name(state)}" for state, number in states.items())
-        charges = f"{len(dataset['charges']):,} charges"
-        yield (
-            f"data set {name(dataset['name'])}",
-            "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges]),
-        )
-    if len(content["datasets"]) > _SHOWN_DATASETS:
-        yield "", f"{len(content['datasets']) - _SHOWN_DATASETS:,} more data sets; see --json"
-    yield "tokens", f"{len(content['tokens']):,}"
-    yield "signed", _signer(export)
-
-
-def _signer(signed: Any) -> str:
-    return f"by key {signed.key_id}; check whose it is with suffice verify"
-
-
-def verify_export(path: Path, key: Path | None, checkpoint: Path | None) -> None:
-    """Check an export, and that its log continues a checkpoint; say what is right."""
-    from suffice.owner.ledger.log import Checkpoint
-    from suffice.protocol.export import Export
-
-    export = Export.load(path, key)
-    if key is not None:
-        say(f"{path}: unaltered, and signed with {key}.")
-    else:
-        say(f"{path}: unaltered, and signed with key {export.key_id}. Is it the one you know?")
-    if export.is_complete:
-        say(f"Its log is whole: {export.content.entries:,} entries in one unbroken chain.")
-    if checkpoint is not None:
-        older = Checkpoint.load(checkpoint, key)
-        export.check_continues(older)
-        say(f"The log continues {checkpoint}, which was signed at {older.time}.")
-
-
-def verify_checkpoint(path: Path, key: Path) -> None:
-    """Check who signed a checkpoint, and say what is right."""
-    from suffice.owner.ledger.log import Checkpoint
-
-    Checkpoint.load(path, key)
-    say(f"{path}: unaltered, and signed with {key}.")
-
-
 _PAIRS = 60  # of neighbours, unless --pairs says otherwise
 _THOROUGH = 5.0  # times as many outputs
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``verify``, ``demo`` and ``reproduce``."""
-    for command in (verify, demo, reproduce):
-        app.command(cls=HelpfulCommand)(command)
 
 
 def verify(
@@ -164,28 +56,36 @@ def verify(
     ] = None,
 ) -> None:
     """Check who signed a file, and that it is what was granted."""
+    from suffice.owner.ledger.log import Checkpoint
+    from suffice.release.codec import load
+    from suffice.release.signing import verify as verify_release
+
     head = file_head(path)
     answers = {"--proposal": proposal, "--answer": answer}
     if head.startswith(EXPORT_HEAD):
         refuse_unused("with an export", answers)
-        verify_export(path, key, checkpoint)
+        from suffice.protocol.export import Export
+
+        export = Export.load(path, key)
+        if key is not None:
+            say(f"{path}: unaltered, and signed with {key}.")
+        else:
+            say(f"{path}: unaltered, and signed with key {export.key_id}. Is it the one you know?")
+        if export.is_complete:
+            say(f"Its log is whole: {export.content.entries:,} entries in one unbroken chain.")
+        if checkpoint is not None:
+            older = Checkpoint.load(checkpoint, key)
+            export.check_continues(older)
+            say(f"The log continues {checkpoint}, which was signed at {older.time}.")
         return
     refuse_unused("with this file, which is no export", {"--checkpoint": checkpoint})
     if head.startswith(CHECKPOINT_HEAD):
         refuse_unused("with a checkpoint", answers)
         if key is None:
             raise ParameterError("Name the public key of the expected signer with --key.")
-        verify_checkpoint(path, key)
+        Checkpoint.load(path, key)
+        say(f"{path}: unaltered, and signed with {key}.")
         return
-    _verify_release(path, key, proposal, answer)
-
-
-def _verify_release(
-    path: Path, key: Path | None, proposal: Path | None, answer: Path | None
-) -> None:
-    from suffice.release.codec import load
-    from suffice.release.signing import verify as verify_release
-
     if (proposal is None) != (answer is None) or (key is None and answer is None):
         raise ParameterError("Choose what to check: --key, or --proposal with --answer, or all.")
     if key is not None:
@@ -229,9 +129,8 @@ class _Audit(JsonOutput, Overwriting):
         0, "Start of the search for data that differ in one secret, 0 or more. Default: 0."
     )
     output: Path | None = output_option(
-        None, "Also write a page with plots to this HTML file.", name="--output", short="-o",
-        parse=Path, path=Path, writes=True,
-    )  # fmt: skip
+        None, "Also write a page with plots to this HTML file.", **OUTPUT
+    )
 
     def check(self) -> None:
         """Raise if an option has no effect, or is out of range."""
@@ -251,40 +150,45 @@ class _Audit(JsonOutput, Overwriting):
         refuse_unused("with --public-part", values)
 
 
-def _audit_command() -> TyperCommand:
-    """Return ``suffice audit``."""
+def audit(options: _Audit, context: typer.Context) -> None:
+    """Attack mechanisms, to bound their true epsilon from below.
 
-    def run(inputs: Inputs) -> None:
-        options = inputs.make("audit", _Audit)
-        options.check()
-        if options.public_part:
-            with collected_notes():  # of the releases that are compared
-                _audit_public_part(options, inputs.program)
-            return
-        from suffice.audit.auditor import FAILURE
+    Every mechanism has broken copies, which the audit must catch. The exit code is 1 if a mechanism
+    breaks its guarantee, or if a broken copy is not caught. With --public-part it is 1 if anything
+    but the noise depends on a secret.
+    """
+    options.check()
+    if options.public_part:
+        with collected_notes():  # of the releases that are compared
+            _audit_public_part(options, context)
+        return
+    from suffice.audit import auditor
 
-        findings = _findings(options)
-        if options.output is not None:
-            from suffice.audit import auditor
-            from suffice.pages.report import audit_page
-            from suffice.release.file import write_whole
+    findings = _findings(options)
+    if options.output is not None:
+        from suffice.pages.report import audit_page
+        from suffice.release.file import write_whole
 
-            page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
-            write_whole(options.output, page.encode(), overwrite=options.force)
-        if options.json:
-            show_json({"results": [finding.to_json() for finding in findings]})
-        else:
-            _show_findings(findings, FAILURE)
-        if not all(finding.expected for finding in findings):
-            raise typer.Exit(1)
-
-    summary = (
-        "Attack mechanisms, to bound their true epsilon from below.\n\nEvery mechanism has broken"
-        " copies, which the audit must catch. The exit code is 1 if a mechanism breaks its"
-        " guarantee, or if a broken copy is not caught. With --public-part it is 1 if anything but"
-        " the noise depends on a secret."
-    )
-    return make_command("audit", {"audit": _Audit}, run, help=summary)
+        page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
+        write_whole(options.output, page.encode(), overwrite=options.force)
+    unexpected = [finding.name for finding in findings if not finding.expected]
+    if options.json:
+        show_json({"results": [finding.to_json() for finding in findings]})
+    else:
+        titles = {False: "Mechanisms", True: "Broken copies, which the audit must catch"}
+        for broken, title in titles.items():
+            rows = [finding.cells() for finding in findings if finding.broken == broken]
+            if rows:
+                show_table(title, auditor.COLUMNS, rows)
+        say(
+            f"All lower bounds hold together with a probability of at least"
+            f" {1 - auditor.FAILURE:g}. A lower bound below the stated epsilon does not prove the"
+            " statement."
+        )
+        if unexpected:
+            say(f"Not as expected: {'; '.join(unexpected)}.", error=True)
+    if unexpected:
+        raise typer.Exit(1)
 
 
 def _findings(options: _Audit) -> Sequence[Any]:
@@ -314,13 +218,12 @@ def _findings(options: _Audit) -> Sequence[Any]:
     return findings
 
 
-def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
+def _audit_public_part(options: _Audit, context: typer.Context) -> None:
     from suffice.audit.histories import check_histories
     from suffice.audit.public_part import Said, check_public_part
-    from suffice.cli.output import recorded
 
     def command(words: Sequence[str]) -> Said:
-        return Said(*recorded(program, words))
+        return Said(*recorded(context.find_root().command.main, words))
 
     with steps("comparing releases") as show_step:
         check = check_histories if options.histories else check_public_part
@@ -337,26 +240,6 @@ def _audit_public_part(options: _Audit, program: Callable[..., Any]) -> None:
         say(*verdict.lines())
     if verdict.differences:
         raise typer.Exit(1)
-
-
-def _show_findings(findings: Sequence[Any], failure: float) -> None:
-    from suffice.audit.auditor import COLUMNS
-
-    titles = {False: "Mechanisms", True: "Broken copies, which the audit must catch"}
-    for broken, title in titles.items():
-        rows = [finding.cells() for finding in findings if finding.broken == broken]
-        if rows:
-            show_table(title, COLUMNS, rows)
-    say(
-        f"All lower bounds hold together with a probability of at least {1 - failure:g}. A lower"
-        " bound below the stated epsilon does not prove the statement."
-    )
-    unexpected = [finding.name for finding in findings if not finding.expected]
-    if unexpected:
-        say(f"Not as expected: {'; '.join(unexpected)}.", error=True)
-
-
-COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {"audit": _audit_command}
 
 
 def demo(

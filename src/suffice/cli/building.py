@@ -1,10 +1,4 @@
-"""Commands made from declarations: the fields of dataclasses become options.
-
-A command is described by parts, dataclasses whose fields carry an `Option` each. Its function
-receives the inputs that were typed, part by part.
-
-Before a command does any work, it is checked where it writes and which options have no effect.
-"""
+"""Commands made from declarations: fields become options, and help shows them by subject."""
 
 import dataclasses
 import inspect
@@ -13,36 +7,342 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from suffice.cli.help import HelpfulCommand
 from suffice.errors import ParameterError, StorageError, SufficeError
-from suffice.options import REQUIRED, Option, options_of, output_option
+from suffice.options import NEW_FILE, REQUIRED, Group, Option, options_of, output_option
 from suffice.participant import MOST_BYTES
 
-__all__ = [
-    "AnchorPlace",
-    "Force",
-    "Inputs",
-    "Json",
-    "JsonOutput",
-    "LedgerPath",
-    "MadeCommand",
-    "Output",
-    "OutputFile",
-    "Overwriting",
-    "Parts",
-    "SigningKey",
-    "check_outputs",
-    "make_command",
-    "make_folder",
-    "refuse_unused",
-    "selected_fields",
-]
+
+class Example:
+    """What an example does, in words, and its commands; a command may take several lines."""
+
+    def __init__(self, title: str, *commands: str) -> None:
+        self.title, self.commands = title, commands
+
+    def lines(self) -> list[str]:
+        """Return the lines that help shows."""
+        lines = [line for command in self.commands for line in command.split("\n")]
+        return [f"Example: {self.title}", *(f"  {line}" for line in lines)]
+
+
+EXAMPLES: Mapping[str, Example] = {
+    "advise": Example(
+        "ask which release of private diagnoses to make",
+        "suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \\\n"
+        "    --delta 1e-6",
+    ),
+    "plan mean-operator": Example(
+        "predict how useful a release of private diagnoses would be",
+        "suffice plan mean-operator biopsies.csv --label diagnosis --epsilon 1",
+    ),
+    "ledger init": Example(
+        "allow all releases of the diagnoses epsilon 2 together",
+        "suffice ledger init clinic.ledger --dataset diagnosis --epsilon 2 \\\n"
+        "    --delta 1e-5 --classes 0,1",
+    ),
+    "keygen": Example(
+        "make clinic.key, which signs, and clinic.pub, which verifies",
+        "suffice keygen clinic",
+    ),
+    "release mean-operator": Example(
+        "publish a noisy summary of private diagnoses",
+        "suffice release mean-operator biopsies.csv --label diagnosis --epsilon 1 \\\n"
+        "    --ledger clinic.ledger --dataset diagnosis -o diagnosis.suffice",
+    ),
+    "inspect": Example(
+        "read what a release protects, and how strongly",
+        "suffice inspect diagnosis.suffice",
+    ),
+    "ledger show": Example(
+        "see how much of each budget is spent",
+        "suffice ledger show clinic.ledger",
+    ),
+    "ledger history": Example(
+        "list every charge",
+        "suffice ledger history clinic.ledger",
+    ),
+    "ledger what-if": Example(
+        "find the largest epsilon that the budget still allows",
+        "suffice ledger what-if clinic.ledger --dataset diagnosis",
+    ),
+    "ledger log": Example(
+        "list everything that was asked of a ledger",
+        "suffice ledger log clinic.ledger",
+    ),
+    "ledger checkpoint": Example(
+        "sign the end of the log, for the data protection officer",
+        "suffice ledger checkpoint clinic.ledger --sign clinic.key -o today.checkpoint",
+    ),
+    "ledger verify": Example(
+        "check that nothing is missing since the officer got the checkpoint",
+        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --key clinic.pub",
+    ),
+    "ledger recover": Example(
+        "use a ledger again that was restored from a copy",
+        "suffice ledger recover clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --released diagnosis=diagnosis.suffice --complete",
+    ),
+    "fit": Example(
+        "train a classifier from a release and its public rows",
+        "suffice fit diagnosis.suffice --rows public.csv -o model.suffice",
+    ),
+    "predict": Example(
+        "predict the diagnoses of a new ward",
+        "suffice predict model.suffice new_ward.csv -o predicted.csv",
+    ),
+    "score": Example(
+        "measure the accuracy on rows whose labels you may see",
+        "suffice score model.suffice test.csv --label diagnosis",
+    ),
+    "serve": Example(
+        "prepare a folder for a service, and get the first token",
+        "suffice serve clinic --init",
+    ),
+    "token new": Example(
+        "let a learner send proposals for 30 days",
+        "suffice token new clinic --role learner --holder Ada --days 30",
+    ),
+    "token list": Example("see who has a token", "suffice token list clinic"),
+    "token revoke": Example(
+        "revoke all tokens of a holder",
+        "suffice token revoke clinic --holder Ada",
+    ),
+    "propose": Example(
+        "ask the owner of these rows for a release at epsilon 0.5",
+        "suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json",
+    ),
+    "grant": Example(
+        "answer a proposal, and sign what is granted",
+        "echo '{\"largest_epsilon\": 1}' > policy.json",
+        "suffice grant proposal.json biopsies.csv --label diagnosis \\\n"
+        "    --policy policy.json --ledger clinic.ledger --dataset diagnosis \\\n"
+        "    --sign clinic.key -o granted.suffice",
+    ),
+    "verify": Example(
+        "check who signed a release, and that it is the one that was granted",
+        "suffice verify granted.suffice --key clinic.pub --proposal proposal.json \\\n"
+        "    --answer granted.answer.json",
+    ),
+    "plan responses": Example(
+        "see how strongly randomised answers would be protected",
+        "suffice plan responses answers.csv --label relapse --label-flip 0.25 \\\n"
+        "    --features smokes --states smokes=never,sometimes,daily \\\n"
+        "    --feature-flip 0.25",
+    ),
+    "release responses": Example(
+        "publish answers of which one in four is changed at random",
+        "suffice release responses answers.csv --label relapse --label-flip 0.25 \\\n"
+        "    --features smokes --states smokes=never,sometimes,daily \\\n"
+        "    --feature-flip 0.25 --no-ledger -o answers.suffice",
+    ),
+    "frequencies": Example(
+        "estimate how many people smoke, from randomised answers",
+        "suffice frequencies answers.suffice",
+    ),
+    "plan rados": Example(
+        "predict how useful subset sums of private records would be",
+        "suffice plan rados records.csv --label diagnosis --epsilon 1 --delta 1e-6 \\\n"
+        "    --standardize auxiliary.csv",
+    ),
+    "release rados": Example(
+        "publish noisy sums that protect each record",
+        "suffice release rados records.csv --label diagnosis --unit record \\\n"
+        "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
+        "    -o sums.suffice",
+    ),
+    "plan moments": Example(
+        "predict how useful second moments of private records would be",
+        "suffice plan moments records.csv --label diagnosis --epsilon 1 --delta 1e-6 \\\n"
+        "    --standardize auxiliary.csv",
+    ),
+    "release moments": Example(
+        "publish noisy second moments that protect each record",
+        "suffice release moments records.csv --label diagnosis --unit record \\\n"
+        "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
+        "    -o moments.suffice",
+    ),
+    "plan proportions": Example(
+        "predict the error of each ward's proportions",
+        "suffice plan proportions wards.csv --bag ward --epsilon 0.1",
+    ),
+    "release proportions": Example(
+        "publish the proportion of malignant samples in each ward",
+        "suffice release proportions wards.csv --label diagnosis --bag ward \\\n"
+        "    --epsilon 0.1 --no-ledger -o wards.suffice",
+    ),
+    "ratio": Example(
+        "estimate the proportion of malignant samples in a new ward",
+        "suffice ratio wards.suffice --rows wards.csv --bag ward new_ward.csv",
+    ),
+    "plan bags": Example(
+        "choose how often rows go to the bag of their own class",
+        "suffice plan bags --sizes 1500,1500 --epsilon 1",
+    ),
+    "release bags": Example(
+        "deal rows to two random bags, and write the public rows with their bag",
+        "suffice release bags biopsies.csv --label diagnosis --epsilon 1 \\\n"
+        "    --no-ledger --write-rows bagged.csv -o bags.suffice",
+    ),
+    "plan parties": Example(
+        "predict the accuracy that 1000 practices reach together",
+        "suffice plan parties --parties 1000 --aux auxiliary.csv --samples 6 \\\n"
+        "    --epsilon 1 --delta 1e-6",
+    ),
+    "release parties": Example(
+        "publish what 1000 practices vote on public rows",
+        "suffice release parties practices.csv --label diagnosis --party practice \\\n"
+        "    --enrolled 1000 --aux auxiliary.csv --epsilon 1 --delta 1e-6 --no-ledger \\\n"
+        "    -o practices.suffice",
+    ),
+    "contribute": Example(
+        "write the contribution of one party, for the aggregator only",
+        "suffice contribute biopsies.csv --label diagnosis --aux auxiliary.csv \\\n"
+        "    --party north -o north.part",
+    ),
+    "aggregate": Example(
+        "publish the noisy sum of the contributions of 20 enrolled parties",
+        "suffice aggregate north.part --aux auxiliary.csv --enrolled 20 --epsilon 1 \\\n"
+        "    --delta 1e-6 --no-ledger -o network.suffice",
+    ),
+    "simulate parties": Example(
+        "compare methods for 50 parties, on a public table",
+        "suffice simulate parties test.csv --label diagnosis --parties 50 --trials 1 \\\n"
+        "    --epsilons 1 --methods operator,average -o simulation.html",
+    ),
+    "survey new": Example(
+        "write a survey whose answers are changed at random, one in four",
+        'suffice survey new --title "After the clinic" --states relapse=no,yes \\\n'
+        '    --text "relapse=Did you relapse?" --flip 0.25 -o survey.json',
+    ),
+    "survey respond": Example(
+        "answer a survey; leave --truth out to be asked instead",
+        "suffice survey respond survey.json --truth relapse=no -o mine.json",
+    ),
+    "survey collect": Example(
+        "gather answer files into one release",
+        "suffice survey collect survey.json mine.json -o survey.suffice",
+    ),
+    "audit": Example(
+        "attack the mechanisms that change labels at random",
+        "suffice audit label-responses",
+    ),
+    "reproduce": Example(
+        "recompute a result of a paper that needs no data",
+        "suffice reproduce factorisation -o factorisation.html",
+    ),
+    "demo": Example(
+        "play five releases, and write their tables to a folder",
+        "suffice demo --files clinic -o demo.html",
+    ),
+}
+
+# The help of a group ends with the example of one of its commands.
+_OF_GROUPS = {
+    "": "demo",
+    "plan": "plan mean-operator",
+    "release": "release mean-operator",
+    "ledger": "ledger init",
+    "simulate": "simulate parties",
+    "survey": "survey new",
+}
+
+
+def example_of(path: str) -> Example | None:
+    """Return the example of a command, such as ``release mean-operator``, or of a group.
+
+    A mechanism that was registered from outside has none.
+    """
+    return EXAMPLES.get(_OF_GROUPS.get(path, path))
+
+
+Maker = Callable[[], TyperCommand]
+Context = Any  # typer's own, of whatever release of click it carries
+_ARGUMENTS, _OPTIONS, _COMMANDS = "Arguments", "Options", "Commands"
+
+
+class _EndsWithExample:
+    """The help of a command or group, which ends with an example."""
+
+    def format_epilog(self, ctx: Context, formatter: Any) -> None:
+        """Write the example."""
+        example = example_of(ctx.command_path.partition(" ")[2])
+        if example is not None:
+            formatter.write_paragraph()
+            formatter.write("".join(f"{line}\n" for line in example.lines()))
+
+
+class HelpfulCommand(_EndsWithExample, TyperCommand):
+    """A command that shows its options under the headings of their groups, and an example."""
+
+    def format_options(self, ctx: Context, formatter: Any) -> None:
+        """Write the arguments, then the options group by group."""
+        for heading, parameters in option_tables(self.get_params(ctx)).items():
+            records = [parameter.get_help_record(ctx) for parameter in parameters]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
+
+
+class HelpfulGroup(_EndsWithExample, TyperGroup):
+    """A group whose commands are made when they are needed, and listed under headings."""
+
+    makers: ClassVar[Mapping[str, Maker]] = {}  # of the commands that are made when needed
+    # Headings with the names below them, in this order; commands in no section come last.
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names of all commands, in the order of their sections."""
+        names = [*super().list_commands(ctx), *self.makers]
+        order = [name for section in self.sections.values() for name in section]
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Any:
+        """Return one command; nothing else is imported for it."""
+        maker = self.makers.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if maker is None else maker()
+
+    def format_options(self, ctx: Context, formatter: Any) -> None:
+        """Write the commands section by section, and the few options last."""
+        names = self.list_commands(ctx)
+        headings = {name: heading for heading, part in self.sections.items() for name in part}
+        tables: dict[str, list[tuple[str, str]]] = {}
+        width = max(map(len, names), default=0)
+        for name in names:
+            row = (name.ljust(width), summary_of(self.get_command(ctx, name)))
+            tables.setdefault(headings.get(name, _COMMANDS), []).append(row)
+        records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
+        tables[_OPTIONS] = [record for record in records if record is not None]
+        for heading, rows in tables.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def group_with(
+    makers: Mapping[str, Maker], sections: Mapping[str, Sequence[str]] | None = None
+) -> type[HelpfulGroup]:
+    """Return a group with commands that are made when they are needed, and with headings."""
+    return type("Commands", (HelpfulGroup,), {"makers": makers, "sections": sections or {}})
+
+
+def option_tables(parameters: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the parameters that help shows, by heading; those of no group go to the last one."""
+    tables: dict[str, list[Any]] = {heading: [] for heading in (_ARGUMENTS, *Group, _OPTIONS)}
+    grouped = any(getattr(parameter, "rich_help_panel", None) for parameter in parameters)
+    for parameter in parameters:
+        heading = getattr(parameter, "rich_help_panel", None)
+        if parameter.param_type_name == "argument":
+            heading = _ARGUMENTS
+        tables[str(heading or (Group.OUTPUT if grouped else _OPTIONS))].append(parameter)
+    return {str(heading): rows for heading, rows in tables.items() if rows}
+
+
+def summary_of(command: Any) -> str:
+    """Return the first line of a command's help, which says all of it in short."""
+    return str(command.help or "").strip().partition("\n")[0]
 
 
 # What is never written over, by how its contents begin. The keys of a survey stand in the order of
@@ -91,34 +391,30 @@ def check_outputs(
             raise StorageError(
                 f"{path} cannot be written, because its folder is protected. Choose another."
             )
-        if any(_holds(source, path) for source in sources):
-            raise ParameterError(
-                f"{path} is read by this command and would be overwritten. Write to another file."
-            )
+        for source in sources if path.exists() else ():  # by whatever name, or in a folder
+            if source.exists() and (
+                source.samefile(path) or source.resolve() in path.resolve().parents
+            ):
+                raise ParameterError(
+                    f"{path} is read by this command and would be overwritten. Write to another"
+                    " file."
+                )
     resolved = [path.resolve() for path in written]
     for path, target in zip(written, resolved, strict=True):
         if resolved.count(target) > 1:
             raise ParameterError(f"{path} would be written twice. Give each output its own file.")
     for path in new_files:
-        _check_free(path, force=force)
+        if path.exists():
+            _check_not_precious(path)
+        if os.path.lexists(path) and not force:
+            hint = "" if force is None else ", or use --force"
+            raise StorageError(f"{path} exists. Write to another file{hint}.")
 
 
-def _check_free(path: Path, *, force: bool | None) -> None:
-    """Raise if there is a file that may not be written over."""
-    if not os.path.lexists(path):
-        return
-    if path.exists():
-        if not path.is_file():
-            raise StorageError(f"{path} is not a file that can be overwritten. Name another file.")
-        if (kind := _precious(path)) is not None:
-            raise StorageError(f"{path} is {kind}, and never overwritten. Write to another file.")
-    if not force:
-        hint = "" if force is None else ", or use --force"
-        raise StorageError(f"{path} exists. Write to another file{hint}.")
-
-
-def _precious(path: Path) -> str | None:
-    """Return what a file holds that is never written over, or None."""
+def _check_not_precious(path: Path) -> None:
+    """Raise if a file that exists may never be written over."""
+    if not path.is_file():
+        raise StorageError(f"{path} is not a file that can be overwritten. Name another file.")
     try:
         with path.open("rb") as file:
             head = file.read(MOST_BYTES)
@@ -126,14 +422,9 @@ def _precious(path: Path) -> str | None:
         raise StorageError(
             f"{path} exists and cannot be read, so it may be a ledger. Write to another file."
         ) from None
-    return next((kind for kind, begins in _PRECIOUS.items() if begins.match(head)), None)
-
-
-def _holds(source: Path, path: Path) -> bool:
-    """Say whether a file that is there is ``source``, by whatever name, or lies in it."""
-    if not (source.exists() and path.exists()):
-        return False
-    return source.samefile(path) or source.resolve() in path.resolve().parents
+    for kind, begins in _PRECIOUS.items():
+        if begins.match(head):
+            raise StorageError(f"{path} is {kind}, and never overwritten. Write to another file.")
 
 
 def make_folder(path: Path) -> None:
@@ -164,9 +455,6 @@ AnchorPlace = Annotated[
         help="Where the end of the log is also kept. Default: a file in your state folder.",
     ),
 ]
-SigningKey = Annotated[
-    Path | None, typer.Option("--sign", help="Sign the file with this private key.")
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,79 +476,59 @@ class Overwriting:
 
 
 Force = Annotated[bool, typer.Option("--force", help=options_of(Overwriting)["force"].help)]
+OUTPUT = {"name": "--output", "short": "-o", **NEW_FILE}  # of the file that a command is run for
+
+
+def _plot_file(text: str) -> Path:
+    """Return the file of a plot, whose ending must name a format."""
+    from suffice.pages.plots import check_plot
+
+    path = Path(text)
+    check_plot(path)
+    return path
+
+
+PLOT = {**NEW_FILE, "parse": _plot_file}  # of a file that is drawn
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFile(JsonOutput, Overwriting):
     """The file that a command writes, and how it reports."""
 
-    output: Path = output_option(
-        REQUIRED,
-        "The file to write.",
-        name="--output",
-        short="-o",
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
+    output: Path = output_option(REQUIRED, "The file to write.", **OUTPUT)
 
 
-Parts = Mapping[str, type]
-T = TypeVar("T")
-_SIMPLE_TYPES = (bool, int, float, str, Path)
-_CONTEXT, _FORCE = "context", "--force"
+def selected_fields(kind: type, options: Mapping[str, Option] | Iterable[str]) -> type:
+    """Return a dataclass with some fields of another, none of them required by the library.
 
-
-def selected_fields(kind: type, select: Callable[[str, Option], Option | None]) -> type:
-    """Return a dataclass with some fields of another, none of them required by the library."""
-    fields = []
-    for name, declared in options_of(kind).items():
-        option = select(name, declared)
-        if option is not None:
-            metadata = {"option": option}
-            item = dataclasses.field(default=None, kw_only=True, metadata=metadata)
-            fields.append((name, get_type_hints(kind)[name], item))
-    return dataclasses.make_dataclass(f"Some{kind.__name__}", fields)
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What was typed on the command line: part -> field -> value.
-
-    ``program`` runs the program itself with other words.
+    ``options`` are the names of the fields, or the options that they get instead of their own.
     """
-
-    values: Mapping[str, dict[str, Any]]
-    program: Callable[..., Any]
-
-    def make(self, part: str, kind: type[T], **more: Any) -> T:
-        """Return the value of a part; dataclasses in it are made from their own fields."""
-        return kind(**self.fields(part, kind), **more)
-
-    def fields(self, part: str, kind: type) -> dict[str, Any]:
-        """Return the fields of a part that were typed, those of dataclasses in it as values."""
-        values = dict(self.values[part])
-        for item in dataclasses.fields(kind):
-            inner_part = f"{part}.{item.name}"
-            if self.values.get(inner_part):
-                values[item.name] = self.make(inner_part, get_type_hints(kind)[item.name])
-        return values
+    hints, declared = get_type_hints(kind), options_of(kind)
+    chosen = options if isinstance(options, Mapping) else {name: declared[name] for name in options}
+    fields = [
+        (
+            name,
+            hints[name],
+            dataclasses.field(default=None, kw_only=True, metadata={"option": chosen[name]}),
+        )
+        for name in declared
+        if name in chosen
+    ]
+    return dataclasses.make_dataclass(f"Some{kind.__name__}", fields, frozen=True)
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One option of the command line, and the field that it sets.
-
-    ``fallback`` is what the field holds if the option is not typed.
-    """
+    """One option of the command line, and the field that it sets."""
 
     key: str
     part: str
+    kind: type  # the dataclass of the part
     field: str
     option: Option
     annotation: Any
     default: Any
-    fallback: Any
+    fallback: Any  # what the field holds if the option is not typed
 
 
 class MadeCommand(HelpfulCommand):
@@ -269,14 +537,23 @@ class MadeCommand(HelpfulCommand):
     slots: Sequence[Slot] = ()
 
 
+_CONTEXT = "context"
+
+
 def make_command(
-    name: str,
-    parts: Parts,
-    run: Callable[[Inputs], None],
-    *,
-    help: str,  # noqa: A002  # as command lines call it
+    run: Callable[..., None],
+    name: str = "",
+    help: str = "",  # noqa: A002  # as command lines call it
+    **typed: type,
 ) -> TyperCommand:
-    """Return a command whose options are the fields of ``parts``."""
+    """Return a command whose options are the fields of the dataclasses that ``run`` takes.
+
+    A parameter of ``run`` that is annotated with a dataclass gets one. Of the dataclasses in
+    ``typed``, a parameter gets the fields that were typed, as a dict. ``name`` and ``help`` are the
+    name and the docstring of ``run``, unless they are given.
+    """
+    kinds = {**get_type_hints(run), **typed}
+    parts = {part: kinds[part] for part in inspect.signature(run).parameters if part != _CONTEXT}
     slots = [slot for part, kind in parts.items() for slot in _slots(part, kind)]
     slots.sort(key=lambda slot: not slot.option.argument)
 
@@ -289,9 +566,14 @@ def make_command(
             for text in value if isinstance(value, list) else [value]:
                 if option.path is not None and text is not None:
                     files[option.writes].append(option.path(str(text)))
-        force = any(texts[slot.key] for slot in slots if slot.option.name == _FORCE)
+        force = any(texts[slot.key] for slot in slots if slot.option.name == "--force")
         check_outputs(*files[True], reads=files[False], force=force)
-        run(Inputs(_values(slots, texts), context.find_root().command.main))
+        values = _typed_values(slots, texts)
+        made = {
+            part: (dict if part in typed else kind)(**values.get(part, {}))
+            for part, kind in parts.items()
+        }
+        run(**made, **({_CONTEXT: context} if _CONTEXT in kinds else {}))
 
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads it
         [
@@ -304,7 +586,9 @@ def make_command(
     )
     call.__annotations__ = {_CONTEXT: typer.Context} | {s.key: s.annotation for s in slots}
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=MadeCommand, help=help)(call)
+    paragraphs = (help or inspect.getdoc(run) or "").split("\n\n")
+    words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(name or run.__name__, cls=MadeCommand, help=words)(call)
     command = typer.main.get_command(app)
     assert isinstance(command, MadeCommand)  # noqa: S101  # for the type checker
     command.slots = slots
@@ -312,100 +596,83 @@ def make_command(
 
 
 def _slots(part: str, kind: type) -> Iterator[Slot]:
-    """Yield the options of a dataclass, those of other dataclasses in it as well."""
-    hints = get_type_hints(kind)
-    declared = options_of(kind)
+    """Yield the options of a dataclass as typer declares them, and of dataclasses in it."""
+    hints, declared = get_type_hints(kind), options_of(kind)
     for item in dataclasses.fields(kind):
-        inner = hints[item.name]
-        if item.name not in declared:
-            if isinstance(inner, type) and dataclasses.is_dataclass(inner) and options_of(inner):
-                yield from _slots(f"{part}.{item.name}", inner)
+        hint, own = hints[item.name], declared.get(item.name)
+        if own is None:
+            if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+                yield from _slots(f"{part}.{item.name}", hint)
             continue
-        for number, option in enumerate(declared[item.name].every()):
-            key = f"{part}_{item.name}_{number}".replace(".", "_")
-            yield _slot(key, part, item, option, inner, first=number == 0)
+        for number, option in enumerate((own, *own.others)):
+            choices, parsed = option.choices, option.parse is not None
+            value_type: Any = list[str] if option.many else str  # texts, where they are parsed here
+            if not (option.many or parsed or choices is not None):
+                types = get_args(hint) or (hint,)
+                simple = (bool, int, float, str, Path)
+                value_type = next((one for one in simple if one in types), str)
+            metavar = "NUMBER" if value_type in (int, float) else "TEXT"
+            if choices is not None:
+                metavar = f"[{'|'.join(map(str, choices))}]"
+            elif option.path is not None:
+                metavar = "FILE"
+            parameter = typer.Option(
+                *([option.name, option.short] if option.short else [option.name]),
+                show_default=False,
+                help=option.help,
+                rich_help_panel=str(option.group),
+                metavar=None if value_type is bool else metavar,
+                autocompletion=None if choices is None else _completion(choices),
+            )
+            if option.argument:
+                parameter = typer.Argument(help=option.help, metavar=item.name.upper())
+            has_default = item.default is not MISSING and not option.required
+            required = (option.argument or not own.others) and not has_default
+            yield Slot(
+                key=f"{part}_{item.name}_{number}".replace(".", "_"),
+                part=part,
+                kind=kind,
+                field=item.name,
+                option=option,
+                annotation=Annotated[value_type if required else value_type | None, parameter],
+                default=inspect.Parameter.empty if required else None,
+                fallback=None if item.default is MISSING else item.default,
+            )
 
 
-def _slot(key: str, part: str, item: Any, option: Option, hint: Any, *, first: bool) -> Slot:
-    """Return one option as typer wants it declared."""
-    kind = _type_of(option, hint)
-    has_default = item.default is not MISSING and not option.required
-    only_option = first and not option.others
-    required = (option.argument or only_option) and not has_default
-    if option.argument:
-        parameter = typer.Argument(help=option.help, metavar=item.name.upper())
-    else:
-        choices = option.choices
-        parameter = typer.Option(
-            *([option.name, option.short] if option.short else [option.name]),
-            show_default=False,
-            help=option.help,
-            rich_help_panel=str(option.group),
-            metavar=_metavar(option, kind),
-            autocompletion=(
-                None if choices is None else lambda: [str(choice) for choice in choices]
-            ),
-        )
-    annotation: Any = Annotated[kind if required else kind | None, parameter]
-    default = inspect.Parameter.empty if required else None
-    fallback = None if item.default is MISSING else item.default
-    return Slot(key, part, item.name, option, annotation, default, fallback)
+def _completion(choices: Iterable[str]) -> Callable[[], list[str]]:
+    """Return what completes the value of an option: a function, since typer reads its hints."""
+    return lambda: [str(choice) for choice in choices]
 
 
-def _metavar(option: Option, kind: Any) -> str | None:
-    """Return what help shows in the place of a value."""
-    if option.choices is not None:
-        return f"[{'|'.join(map(str, option.choices))}]"
-    if kind is bool:
-        return None
-    if option.path is not None:
-        return "FILE"
-    return "NUMBER" if kind in (int, float) else "TEXT"
-
-
-def _type_of(option: Option, hint: Any) -> Any:
-    """Return the type of an option's value: texts where they are parsed here."""
-    if option.many:
-        return list[str]
-    if option.parse is not None or option.choices is not None:
-        return str
-    types = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
-    return next((kind for kind in _SIMPLE_TYPES if kind in types), str)
-
-
-def _values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the fields that were typed, parsed; a field that two options set is an error."""
-    values: dict[str, dict[str, Any]] = {slot.part: {} for slot in slots}
+def _typed_values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return part -> field -> value of what was typed; a field that two options set is an error."""
+    values: dict[str, dict[str, Any]] = {}
     used: dict[tuple[str, str], str] = {}
     for slot in slots:
-        value = texts[slot.key]
+        value, option = texts[slot.key], slot.option
         if value is None or value == []:
             continue
-        target = (slot.part, slot.field)
-        if target in used:
+        former = used.setdefault((slot.part, slot.field), option.name)
+        if former != option.name:
             raise ParameterError(
-                f"{used[target]} and {slot.option.name} set the same value. Use only one of them."
+                f"{former} and {option.name} set the same value. Use only one of them."
             )
-        used[target] = slot.option.name
-        values[slot.part][slot.field] = _parsed(slot.option, value)
+        if option.choices is not None:
+            if value not in {*option.choices}:
+                choices = ", ".join(option.choices)
+                raise ParameterError(f"{option.name} must be one of {choices}; got {value!r}.")
+        elif option.parse is not None:
+            try:
+                value = option.parse(value)
+            except SufficeError:
+                raise
+            except ValueError:
+                text = value if isinstance(value, str) else ", ".join(value)
+                raise ParameterError(f"{option.name} must be a number; got {text!r}.") from None
+        values.setdefault(slot.part, {})[slot.field] = value
+    inner = {slot.part: slot.kind for slot in slots if "." in slot.part}
+    for part in sorted(inner.keys() & values.keys()):
+        outer, _, field = part.rpartition(".")
+        values.setdefault(outer, {})[field] = inner[part](**values.pop(part))
     return values
-
-
-def _parsed(option: Option, value: Any) -> Any:
-    """Return the value of a field from the text of its option."""
-    if option.choices is not None:
-        choices = [str(choice) for choice in option.choices or ()]
-        if value not in choices:
-            raise ParameterError(
-                f"{option.name} must be one of {', '.join(choices)}; got {value!r}."
-            )
-        return value
-    if option.parse is None:
-        return value
-    try:
-        return option.parse(value)
-    except ValueError as error:
-        if isinstance(error, SufficeError):
-            raise
-        text = value if isinstance(value, str) else ", ".join(value)
-        raise ParameterError(f"{option.name} must be a number; got {text!r}.") from None

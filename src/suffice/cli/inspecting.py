@@ -1,44 +1,33 @@
 """The command that shows what a file holds, of every kind that suffice writes: inspect."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from suffice.cli import building
-from suffice.cli.auditing import (
-    CHECKPOINT_HEAD,
-    EXPORT_HEAD,
-    checkpoint_lines,
-    export_lines,
-    file_head,
-)
+from suffice.cli.auditing import CHECKPOINT_HEAD, EXPORT_HEAD, file_head
 from suffice.cli.building import refuse_unused
-from suffice.cli.help import HelpfulCommand
-from suffice.cli.ledgers import balance_json, balance_table
-from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.cli.ledgers import balance_json, balance_table, checkpoint_json
+from suffice.cli.output import Pair, say, show_json, show_pairs, show_table
 from suffice.cli.protocol import describe_message
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
-from suffice.strict_json import plain
-
-__all__ = ["register"]
-
-Pair = tuple[str, str]
+from suffice.privacy.guarantee import explain as explain_guarantee
+from suffice.privacy.guarantee import round_up
+from suffice.strict_json import parse, plain
 
 _SHOWN_COLUMNS = 6  # shown of many
+_SHOWN_DATASETS = 20  # shown of many
 _GUARANTEES = 100  # shown of those in one file; --json has all of them
 _COEFFICIENTS = 50  # shown of many
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
 _MOST_JSON_BYTES = 2**20
 _MOST_KEY_BYTES = 2**16
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(cls=HelpfulCommand)(inspect)
 
 
 def inspect(
@@ -62,8 +51,18 @@ def inspect(
     file = _describe(path)
     if explain and file.release is None:
         refuse_unused("with this file, which is no release", {"--explain": explain})
-    odds = explanations(file.release) if explain else []
-    lines = _model_coefficients(file.release) if coefficients else []
+    odds: list[Any] = []  # what each guarantee means for a belief; the same numbers once
+    for guarantee in file.release.guarantees[:_GUARANTEES] if explain else ():
+        odd = explain_guarantee(guarantee)
+        if odd not in odds:
+            odds.append(odd)
+    lines: list[Any] = []
+    if coefficients:
+        if file.release is None or file.release.kind != "model":
+            refuse_unused("with this file, which is no linear model", {"--coefficients": True})
+        from suffice.learner.base import model_coefficients
+
+        lines = list(model_coefficients(file.release))  # the largest first
     if json:
         more = {"odds": [odd.to_json() for odd in odds]} if explain else {}
         if coefficients:
@@ -77,15 +76,6 @@ def inspect(
         if odd.rows:
             show_table(odd.title, ("belief before", "after, at most"), odd.rows)
         say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
-
-
-def _model_coefficients(release: Any) -> list[Any]:
-    """Return the coefficients of a linear model, the largest first."""
-    if release is None or release.kind != "model":
-        refuse_unused("with this file, which is no linear model", {"--coefficients": True})
-    from suffice.learner.features import model_coefficients
-
-    return list(model_coefficients(release))
 
 
 def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
@@ -111,24 +101,13 @@ def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
         say("Intervals are absent: the file does not state how noise moved the coefficients.")
 
 
-def explanations(release: Any) -> list[Any]:
-    """Return what each guarantee means for a belief; guarantees of the same numbers once."""
-    from suffice.privacy.words import explain
-
-    odds = [explain(guarantee) for guarantee in release.guarantees[:_GUARANTEES]]
-    return [odd for i, odd in enumerate(odds) if odd not in odds[:i]]
-
-
 @dataclass(frozen=True)
 class _File:
-    """A file that was read: what it holds, for people and for programs.
-
-    ``release`` is there if the file holds one.
-    """
+    """A file that was read: what it holds, for people and for programs."""
 
     show: Callable[[], None]
     content: Callable[[], Any]
-    release: Any = None
+    release: Any = None  # if the file holds one
 
 
 def _describe(path: Path) -> _File:
@@ -151,81 +130,74 @@ def _describe(path: Path) -> _File:
     return _release(path)
 
 
-def _pairs(lines: Callable[[], Sequence[Pair]], content: Callable[[], Any]) -> _File:
-    return _File(lambda: show_pairs(lines()), content)
+def _signer(key: str) -> str:
+    return f"by key {key}; check whose it is with suffice verify"
 
 
 def _release(path: Path) -> _File:
-    from suffice.release.codec import load, manifest_of
+    from suffice.release.codec import load
+    from suffice.release.release import manifest_of
 
     release = load(path)
 
-    def lines() -> list[Pair]:
+    def show() -> None:
         import numpy as np
 
         with np.errstate(all="ignore"):  # numbers as large as a stranger likes
-            return _release_lines(release)
+            lines = list(_release_lines(release))
+        show_pairs(lines)
 
     def content() -> Any:
         sentences = [str(guarantee) for guarantee in release.guarantees]
         signer = None if release.signature is None else release.signature.key.hex()
         return {**manifest_of(release), "sentences": sentences, "signed_by": signer}
 
-    return replace(_pairs(lines, content), release=release)
+    return _File(show, content, release)
 
 
-def _release_lines(release: Any) -> list[Pair]:
+def _release_lines(release: Any) -> Iterator[Pair]:
+    """Yield what a release holds: guarantees and rows owner by owner, then what all share."""
     from suffice.release.kinds import kind_named
-
-    kind = kind_named(release.kind)
-    lines = [("holds", kind.title), *_part_lines(release)]
-    lines.append(("classes", listed(release.classes)))
-    lines += kind.words(release)
-    names = release.pipeline.outputs
-    first = ", ".join(map(name, names[:_SHOWN_COLUMNS])) + (
-        ", ..." if len(names) > _SHOWN_COLUMNS else ""
-    )
-    lines.append(("coordinates", f"{len(names)}: {first}"))
-    temporal = [column for column in release.pipeline.columns if column.unit]
-    if temporal:
-        dates = listed(temporal, each=lambda column: f"{name(column.name)} in {column.unit}")
-        lines.append(("dates", dates))
-    lines.append(("scaling from", str(release.pipeline.origin)))
-    if release.noise.form != "none":
-        lines.append(("noise", kind.noise_words(release)))
-    if release.pipeline.norm_bound < _NO_CLIP:
-        lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
-    lines.append(("written by", name(release.library)))
-    lines.append(("signed", _signer(release)))
-    return lines
-
-
-def _signer(release: Any) -> str:
-    if release.signature is None:
-        return "no"
     from suffice.release.signing import fingerprint
 
-    key = fingerprint(release.signature)
-    return f"by key {key}; check whose it is with suffice verify"
-
-
-def _part_lines(release: Any) -> list[Pair]:
-    """Return the guarantees and the rows, owner by owner."""
-    lines: list[Pair] = []
+    kind = kind_named(release.kind)
+    yield "holds", kind.title
+    shown = printed = 0
     for number, part in enumerate(release.parts, 1):
         owner = f"owner {number}: " if len(release.parts) > 1 else ""
-        lines += [(f"{owner}per {g.unit}", str(g)) for g in part.guarantees[:_GUARANTEES]]
+        stated = part.guarantees[:_GUARANTEES]
+        for guarantee in stated:
+            yield f"{owner}per {guarantee.unit}", str(guarantee)
         where = f", to be found at {phrase(part.rows.found_at)}" if part.rows.found_at else ""
         labelled = part.rows.labelled
         among = "" if labelled is None else f" of {labelled.rows:,}, those that have a label"
-        rows = f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}"
-        lines.append((f"{owner}rows", rows))
-        if len(lines) > _GUARANTEES:
+        yield f"{owner}rows", f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}"
+        printed += len(stated)
+        shown += len(stated) + 1
+        if shown > _GUARANTEES:
             break
-    printed = sum(heading.split(": ")[-1] != "rows" for heading, _ in lines)
-    missing = len(release.guarantees) - printed
-    warning = f"{missing:,} more guarantees are in the file. Read all of them with --json."
-    return [*lines, ("warning", warning)] if missing else lines
+    if missing := len(release.guarantees) - printed:
+        yield (
+            "warning",
+            f"{missing:,} more guarantees are in the file. Read all of them with --json.",
+        )
+    yield "classes", listed(release.classes)
+    yield from kind.words(release)
+    names = release.pipeline.outputs
+    first = ", ".join(map(name, names[:_SHOWN_COLUMNS]))
+    more = ", ..." if len(names) > _SHOWN_COLUMNS else ""
+    yield "coordinates", f"{len(names)}: {first}{more}"
+    temporal = [column for column in release.pipeline.columns if column.unit]
+    if temporal:
+        yield "dates", listed(temporal, each=lambda column: f"{name(column.name)} in {column.unit}")
+    yield "scaling from", str(release.pipeline.origin)
+    if release.noise.form != "none":
+        yield "noise", kind.noise_words(release)
+    if release.pipeline.norm_bound < _NO_CLIP:
+        yield "clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"
+    yield "written by", name(release.library)
+    signature = release.signature
+    yield "signed", "no" if signature is None else _signer(fingerprint(signature))
 
 
 def _ledger(path: Path) -> _File:
@@ -270,7 +242,7 @@ def _contribution(path: Path) -> _File:
     fields = ("party", "statistic", "rows", "pipeline", "grid")
     content = {field: getattr(part, field) for field in fields}
     content |= {"classes": list(part.classes), "shape": list(part.array.shape), "warning": warning}
-    return _pairs(lambda: lines, lambda: {"contribution": content})
+    return _File(partial(show_pairs, lines), lambda: {"contribution": content})
 
 
 def _key(data: bytes) -> _File:
@@ -282,36 +254,74 @@ def _key(data: bytes) -> _File:
     if is_private:
         title = "a private key, which signs releases. Keep it secret."
     lines = [("holds", title), ("fingerprint", fingerprint)]
-    return _pairs(lambda: lines, lambda: {"key": "private" if is_private else "public",
-                                          "fingerprint": fingerprint})  # fmt: skip
+    content = {"key": "private" if is_private else "public", "fingerprint": fingerprint}
+    return _File(partial(show_pairs, lines), lambda: content)
 
 
 def _checkpoint(path: Path) -> _File:
     from suffice.owner.ledger.log import Checkpoint
 
     checkpoint = Checkpoint.load(path)
-    fields = ("ledger", "entries", "head", "time")
-    content = {field: getattr(checkpoint, field) for field in fields}
-    return _pairs(
-        lambda: checkpoint_lines(checkpoint),
-        lambda: {"checkpoint": {**content, "key": checkpoint.key_id}},
-    )
+    lines = [
+        ("holds", "a signed checkpoint of a ledger, for somebody else to keep"),
+        ("ledger", checkpoint.ledger),
+        ("entries", f"{checkpoint.entries:,}"),
+        ("hash of the last", checkpoint.head),
+        ("signed at", f"{checkpoint.time} (UTC)"),
+        ("signed", _signer(checkpoint.key_id)),
+    ]
+    content = {"checkpoint": checkpoint_json(checkpoint)}
+    return _File(partial(show_pairs, lines), lambda: content)
 
 
 def _export(source: Path | bytes) -> _File:
     from suffice.protocol.export import Export
 
     export = Export.load(source)
-    signer = export.signature.key.hex()
-    return _pairs(
-        lambda: list(export_lines(export)), lambda: {**plain(export.content), "signed_by": signer}
+    content = plain(export.content)
+    return _File(
+        partial(show_pairs, _export_lines(export, content)),
+        lambda: {**content, "signed_by": export.signature.key.hex()},
     )
+
+
+def _export_lines(export: Any, content: Any) -> Iterator[Pair]:
+    """Yield what an export says, in short; --json has everything."""
+    yield "holds", "a signed export of a service: requests, grants, charges, tokens and log"
+    yield "organisation", phrase(content["organisation"])
+    yield "made at", f"{name(content['time'])} (UTC)"
+    yield "ledger", name(content["ledger"])
+    if content["frozen"]:
+        yield "warning", f"the ledger was frozen: {quoted(content['frozen'])}"
+    if content["anchor"] == "none":
+        yield "warning", "the ledger has no anchor: only checkpoints notice that it was put back"
+    if export.is_complete:
+        yield "log", f"{content['entries']:,} entries, one unbroken chain"
+        yield "hash of the last", name(content["head"])
+    else:
+        shown = f"{len(content['log']):,} of {content['entries']:,} entries, without hashes"
+        yield "log", f"{shown}, because the export is about some data sets only"
+    for dataset in content["datasets"][:_SHOWN_DATASETS]:
+        budgets = [
+            f"epsilon {budget['left']:.4g} of {budget['epsilon']:g} left per {name(budget['unit'])}"
+            f" at delta {round_up(budget['delta'])}"
+            for budget in dataset["budgets"]
+        ]
+        states = Counter(proposal["state"] for proposal in dataset["proposals"])
+        proposals = ", ".join(f"{number:,} {name(state)}" for state, number in states.items())
+        charges = f"{len(dataset['charges']):,} charges"
+        yield (
+            f"data set {name(dataset['name'])}",
+            "; ".join([*budgets, f"proposals: {proposals or 'none'}", charges]),
+        )
+    if len(content["datasets"]) > _SHOWN_DATASETS:
+        yield "", f"{len(content['datasets']) - _SHOWN_DATASETS:,} more data sets; see --json"
+    yield "tokens", f"{len(content['tokens']):,}"
+    yield "signed", _signer(export.key_id)
 
 
 def _json_file(path: Path, data: bytes) -> _File:
     """Return the description of a message, a survey, an answer, a policy or a memory."""
-    from suffice.strict_json import parse
-
     try:
         content = parse(data)
     except SufficeError:
@@ -322,25 +332,29 @@ def _json_file(path: Path, data: bytes) -> _File:
         from suffice.protocol.messages import Message
 
         message = Message.load(data)
-        return _pairs(lambda: list(describe_message(message)), message.to_json)
-    reader = _JSON_READERS.get(str(content.get("suffice")))
+        return _File(partial(show_pairs, describe_message(message)), message.to_json)
+    readers: dict[str, Callable[[], _File]] = {
+        "survey": lambda: _survey(data),
+        "answer": lambda: _answer(content),
+        "export": lambda: _export(data),
+    }
+    reader = readers.get(str(content.get("suffice")))
     if reader is not None:
-        return reader(data, content)
+        return reader()
     if "largest_epsilon" in content:
         from suffice.owner.policy import Policy, policy_lines
 
         title = ("holds", "an owner's policy: what `suffice grant` may grant")
         lines = [title, *policy_lines(Policy.load(path))]
-        return _pairs(lambda: lines, lambda: {"policy": dict(content)})
+        return _File(partial(show_pairs, lines), lambda: {"policy": dict(content)})
     if {"version", "kind", "value"} <= content.keys():
         return _memory(path)
     raise UnsupportedFileError(f"{path} is JSON, but not of a kind that suffice writes.")
 
 
-def _survey(data: bytes, content: Mapping[str, Any]) -> _File:
+def _survey(data: bytes) -> _File:
     from suffice.owner.survey import load_survey
 
-    del content
     survey = load_survey(data)
 
     def lines() -> Iterator[Pair]:
@@ -349,24 +363,21 @@ def _survey(data: bytes, content: Mapping[str, Any]) -> _File:
         yield "survey", survey.id
         for question in survey.content["questions"]:
             yield f"question {name(question['name'])}", phrase(question["text"])
-            yield "possible answers", _answers(question)
+            if "states" in question:
+                answers = listed(question["states"])
+            else:
+                low, high = question["range"]
+                answers = f"a number from {low:g} to {high:g}"
+            yield "possible answers", answers
             yield "protection", question["guarantee"]
         yield "all answers", survey.content["guarantee"]
         yield "to predict", name(survey.content["label"])
 
-    return _pairs(lambda: list(lines()), lambda: dict(survey.content))
+    return _File(lambda: show_pairs(lines()), lambda: dict(survey.content))
 
 
-def _answers(question: Mapping[str, Any]) -> str:
-    if "states" in question:
-        return listed(question["states"])
-    low, high = question["range"]
-    return f"a number from {low:g} to {high:g}"
-
-
-def _answer(data: bytes, content: Mapping[str, Any]) -> _File:
+def _answer(content: Mapping[str, Any]) -> _File:
     """Return the description of an answer; it was changed at random before it was written."""
-    del data
     answers = content.get("answers")
     if not isinstance(answers, dict) or not isinstance(content.get("survey"), str):
         raise CorruptFileError("This is not a valid answer to a survey.")
@@ -375,14 +386,7 @@ def _answer(data: bytes, content: Mapping[str, Any]) -> _File:
         ("to survey", phrase(content["survey"])),
         *((f"answer to {name(key)}", quoted(str(value), 60)) for key, value in answers.items()),
     ]
-    return _pairs(lambda: lines, lambda: dict(content))
-
-
-_JSON_READERS: Mapping[str, Callable[[bytes, Mapping[str, Any]], _File]] = {
-    "survey": _survey,
-    "answer": _answer,
-    "export": lambda data, _: _export(data),
-}
+    return _File(partial(show_pairs, lines), lambda: dict(content))
 
 
 def _memory(path: Path) -> _File:
@@ -402,4 +406,5 @@ def _memory(path: Path) -> _File:
             for number, (epsilon, delta) in enumerate(costs, 1)
         ),
     ]
-    return _pairs(lambda: lines, lambda: {"memory": {"costs": [list(cost) for cost in costs]}})
+    content = {"memory": {"costs": [list(cost) for cost in costs]}}
+    return _File(partial(show_pairs, lines), lambda: content)

@@ -1,34 +1,28 @@
 """Commands of the learner: fit, predict, score, ratio and frequencies."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from typer.core import TyperCommand
-
-from suffice.cli.building import (
-    Inputs,
-    JsonOutput,
-    OutputFile,
-    Overwriting,
-    make_command,
-    refuse_unused,
-)
+from suffice.cli.building import OUTPUT, PLOT, JsonOutput, OutputFile, Overwriting, refuse_unused
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.releases import TABLE_HELP, Reading, count_rows_of
-from suffice.engines.engine import Computing
 from suffice.errors import MissingValuesError, ParameterError, TableError
-from suffice.options import REQUIRED, data_option, names, output_option, preprocessing_option
+from suffice.options import (
+    REQUIRED,
+    MissingRule,
+    data_option,
+    names,
+    output_option,
+    preprocessing_option,
+)
 from suffice.plain_text import listed, name
-from suffice.tables.terms import MissingRule
 
-__all__ = ["COMMANDS"]
-
-
-_OPTION_NAMES = {"lam": "--penalty-weight"}  # where the library's word is another one
+_MOST_SHOWN_CLASSES = 12  # classes of a confusion table that fits on a screen
+_LEVEL = "Confidence level of the intervals, for example 0.9. Default: 0.95."
 
 
 def _weight(text: str) -> float | None:
@@ -66,61 +60,56 @@ class _Fit(OutputFile):
         name="--penalty-weight",
         parse=_weight,
     )
-
     estimator: str | None = preprocessing_option(
         None,
         "Classifier for randomised labels: hist-gradient-boosting or logistic. Default: a linear"
         " model of the corrected labels.",
     )
 
-    def settings(self, computing: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a learner is made with; None where it was not set."""
-        penalty = None if self.penalty == "l2" else self.penalty
-        chosen = {"penalty": penalty, "loss": self.loss, "lam": self.lam}
-        return {**chosen, "estimator": self.estimator, **computing}
+
+def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
+    """Train a classifier from releases."""
+    from suffice.learner import fit as learners
+    from suffice.learner.problem import NoiseWarning
+    from suffice.release.codec import load
+
+    loaded = [load(path) for path in fit.releases]
+    settings = {
+        "penalty": None if fit.penalty == "l2" else fit.penalty,
+        "loss": fit.loss,
+        "lam": fit.lam,
+        "estimator": fit.estimator,
+        **computing,
+    }
+    learning = learners.learning_from(loaded[0].kind)
+    option_names = {"lam": "--penalty-weight"}  # where the library's word is another one
+    unused = learning.unused(fit.rows, settings)
+    refuse_unused(
+        f"to learn from a release of kind {loaded[0].kind}",
+        {option_names.get(option, f"--{option}"): option for option in unused},
+    )
+    # The report has the same sentences, and not on stderr.
+    with warnings.catch_warnings(), progress("fitting") as count_rows:
+        warnings.simplefilter("ignore", NoiseWarning)
+        if "progress" in learning.options(settings):
+            settings["progress"] = count_rows
+        rows = _concatenated([reading.open(path) for path in fit.rows or ()])
+        model = learning.fit(loaded, rows, settings)
+        learners.release_of(model).save(fit.output, overwrite=fit.force)
+        report = learning.report(model)
+    if fit.json:
+        show_json({"written": str(fit.output), **report.values})
+    else:
+        show_pairs([("written", str(fit.output)), *report.lines])
 
 
-def _fit_command() -> TyperCommand:
-    """Return ``suffice fit``."""
-
-    def run(inputs: Inputs) -> None:
-        from suffice.learner import fit as learners
-        from suffice.learner.operator import NoiseWarning
-        from suffice.release.codec import load
-
-        options, reading = inputs.make("fit", _Fit), inputs.make("reading", Reading)
-        loaded = [load(path) for path in options.releases]
-        settings = options.settings(inputs.values["computing"])
-        learning = learners.learning_from(loaded[0].kind)
-        unused = {
-            _OPTION_NAMES.get(option, f"--{option}"): option
-            for option in learning.unused(options.rows, settings)
-        }
-        refuse_unused(f"to learn from a release of kind {loaded[0].kind}", unused)
-        # The report has the same sentences, and not on stderr.
-        with warnings.catch_warnings(), progress("fitting") as count_rows:
-            warnings.simplefilter("ignore", NoiseWarning)
-            if "progress" in learning.options(settings):
-                settings["progress"] = count_rows
-            model = learning.fit(loaded, _rows(options.rows, reading), settings)
-            learners.release_of(model).save(options.output, overwrite=options.force)
-            report = learning.report(model)
-        if options.json:
-            show_json({"written": str(options.output), **report.values})
-        else:
-            show_pairs([("written", str(options.output)), *report.lines])
-
-    parts = {"fit": _Fit, "reading": Reading, "computing": Computing}
-    return make_command("fit", parts, run, help="Train a classifier from releases.")
-
-
-def _rows(paths: list[str] | None, reading: Reading) -> Any:
-    tables = [reading.table(path) for path in paths or ()]
+def _concatenated(tables: list[Any]) -> Any:
+    """Return tables as one; None if there are none."""
     if len(tables) <= 1:
         return tables[0] if tables else None
-    from suffice.tables.sources import concatenated, open_table
+    from suffice.tables.sources import Concatenated, open_table
 
-    return concatenated([open_table(table) for table in tables])
+    return Concatenated([open_table(table) for table in tables])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,48 +120,28 @@ class _Frequencies(JsonOutput):
         REQUIRED, "A release of randomised answers.", argument=True, path=Path
     )
     method: str = output_option("likelihood", "Method: likelihood or inverse. Default: likelihood.")
-    level: float = output_option(
-        0.95, "Confidence level of the intervals, for example 0.9. Default: 0.95."
-    )
+    level: float = output_option(0.95, _LEVEL)
 
 
-def _frequencies_command() -> TyperCommand:
-    """Return ``suffice frequencies``."""
+def frequencies(options: _Frequencies) -> None:
+    """Estimate the proportion of each true answer, with intervals."""
+    from suffice.learner.frequencies import release_frequencies
+    from suffice.release.codec import load
 
-    def run(inputs: Inputs) -> None:
-        from suffice.learner.frequencies import release_frequencies
-        from suffice.release.codec import load
-
-        options = inputs.make("frequencies", _Frequencies)
-        columns = release_frequencies(
-            load(options.release), method=options.method, level=options.level
+    columns = release_frequencies(load(options.release), method=options.method, level=options.level)
+    if options.json:
+        show_json({"columns": [column.to_json() for column in columns]})
+        return
+    cells = [
+        (name(column.name), name(value), f"{proportion:.4f}", f"{low:.4f} to {high:.4f}")
+        for column in columns
+        for value, proportion, low, high in zip(
+            column.states, column.shares, column.low, column.high, strict=True
         )
-        if options.json:
-            show_json({"columns": [column.to_json() for column in columns]})
-            return
-        cells = [
-            (name(column.name), name(value), f"{proportion:.4f}", f"{low:.4f} to {high:.4f}")
-            for column in columns
-            for value, proportion, low, high in zip(
-                column.states, column.shares, column.low, column.high, strict=True
-            )
-        ]
-        interval = f"{100 * options.level:g} % interval"
-        heads = ["column", "value", "estimated proportion", interval]
-        show_table(f"True answers, estimated from {options.release}", heads, cells)
-
-    summary = "Estimate the proportion of each true answer, with intervals."
-    return make_command("frequencies", {"frequencies": _Frequencies}, run, help=summary)
-
-
-COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
-    "fit": _fit_command,
-    "frequencies": _frequencies_command,
-}
-
-
-_PREDICTION, _PROBABILITY = "prediction", "probability of {}"  # the columns that are written
-_MOST_SHOWN_CLASSES = 12  # classes of a confusion table that fits on a screen
+    ]
+    interval = f"{100 * options.level:g} % interval"
+    heads = ["column", "value", "estimated proportion", interval]
+    show_table(f"True answers, estimated from {options.release}", heads, cells)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,44 +171,32 @@ class _ModelAndTable:
         classifier = model_of(load(self.model))
         if self.missing is not None:
             classifier.pipeline_ = classifier.pipeline_.with_missing(self.missing)
-        if self.class_weight:
-            costs = _class_costs(self.class_weight, classifier.classes_.tolist())
-            classifier.set_params(class_weight=costs)
+        if not self.class_weight:
+            return classifier
+        costs: dict[Any, float] = {}
+        classes = classifier.classes_.tolist()
+        by_text = {str(class_name): class_name for class_name in classes}
+        for text in self.class_weight:
+            class_text, sign, number = text.rpartition("=")  # a class may hold signs of equality
+            try:
+                cost = float(number)
+            except ValueError:
+                sign, cost = "", 0.0
+            if not sign or class_text not in by_text or by_text[class_text] in costs:
+                raise ParameterError(
+                    f"--class-weight takes CLASS=NUMBER, once for each class. The classes are"
+                    f" {listed(classes)}."
+                )
+            costs[by_text[class_text]] = cost
+        classifier.set_params(class_weight=costs)
         return classifier
-
-
-def _class_costs(texts: list[str], classes: list[Any]) -> dict[Any, float]:
-    """Return the cost of each class that CLASS=NUMBER names; a class may hold signs of equality."""
-    costs: dict[Any, float] = {}
-    by_text = {str(class_name): class_name for class_name in classes}
-    for text in texts:
-        class_text, sign, number = text.rpartition("=")
-        try:
-            cost = float(number)
-        except ValueError:
-            sign, cost = "", 0.0
-        if not sign or class_text not in by_text or by_text[class_text] in costs:
-            raise ParameterError(
-                f"--class-weight takes CLASS=NUMBER, once for each class. The classes are"
-                f" {listed(classes)}."
-            )
-        costs[by_text[class_text]] = cost
-    return costs
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Predictions(Overwriting):
     """Where predictions go, and what is written beside them."""
 
-    output: Path = output_option(
-        REQUIRED,
-        "The file to write: Parquet, CSV or Feather.",
-        name="--output",
-        short="-o",
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
+    output: Path = output_option(REQUIRED, "The file to write: Parquet, CSV or Feather.", **OUTPUT)
     keep: list[str] | None = output_option(
         None,
         "Columns to write beside the predictions, with commas (repeatable).",
@@ -248,40 +205,41 @@ class _Predictions(Overwriting):
     )
 
 
-def _predict_command() -> TyperCommand:
-    """Return ``suffice predict``."""
+def predict(model: _ModelAndTable, reading: Reading, options: _Predictions) -> None:
+    """Predict the class of new rows, with probabilities."""
+    import pyarrow as pa
 
-    def run(inputs: Inputs) -> None:
-        import pyarrow as pa
+    from suffice.tables.columns import resolve_roles
+    from suffice.tables.files import check_ending, write_table
+    from suffice.tables.sources import open_table
 
-        from suffice.tables.writing import check_ending, write_table
-
-        options = inputs.make("predictions", _Predictions)
-        check_ending(options.output)
-        model = inputs.make("model", _ModelAndTable)
-        classifier = model.classifier()
-        table = inputs.make("reading", Reading).table(model.table)
-        written = {_PREDICTION, *map(_PROBABILITY.format, classifier.classes_)}
-        for column in options.keep or []:
-            if column in written:
-                raise TableError(
-                    f"suffice writes a column of its own that is called {name(column)}. Rename"
-                    " yours, or leave it out of --keep."
-                )
-        columns = _selected_columns(table, options.keep or [])
-        with _missing_advice(), progress("predicting") as count_rows:
-            rows = count_rows_of(table, count_rows)
-            columns[_PREDICTION] = pa.array(classifier.predict(rows))
-            if classifier.gives_probabilities:
-                probability = classifier.predict_proba(rows)
-                for position, class_name in enumerate(classifier.classes_):
-                    columns[_PROBABILITY.format(class_name)] = pa.array(probability[:, position])
-        write_table(pa.table(columns), options.output, for_sheets=True, overwrite=options.force)
-        say(f"{options.output}: {len(columns[_PREDICTION]):,} predictions.")
-
-    parts = {"model": _ModelAndTable, "reading": Reading, "predictions": _Predictions}
-    summary = "Predict the class of new rows, with probabilities."
-    return make_command("predict", parts, run, help=summary)
+    check_ending(options.output)
+    classifier = model.classifier()
+    table = reading.open(model.table)
+    prediction, keep = "prediction", options.keep or []
+    probabilities = [f"probability of {class_name}" for class_name in classifier.classes_]
+    for column in keep:
+        if column in {prediction, *probabilities}:
+            raise TableError(
+                f"suffice writes a column of its own that is called {name(column)}. Rename"
+                " yours, or leave it out of --keep."
+            )
+    columns: dict[str, Any] = {}
+    if keep:  # as they are written there
+        kept = open_table(table, text=keep)
+        texts = pa.schema([(column, pa.string()) for column in kept.schema.names])
+        resolve_roles(texts, features=keep)
+        cells = pa.Table.from_batches(kept.batches(keep))
+        columns = {column: cells[column] for column in keep}
+    with _missing_advice(), progress("predicting") as count_rows:
+        rows = count_rows_of(table, count_rows)
+        columns[prediction] = pa.array(classifier.predict(rows))
+        if classifier.gives_probabilities:
+            stated = classifier.predict_proba(rows)
+            for position, column in enumerate(probabilities):
+                columns[column] = pa.array(stated[:, position])
+    write_table(pa.table(columns), options.output, for_sheets=True, overwrite=options.force)
+    say(f"{options.output}: {len(columns[prediction]):,} predictions.")
 
 
 @contextmanager
@@ -293,63 +251,52 @@ def _missing_advice() -> Iterator[None]:
         raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
 
 
-def _selected_columns(rows: Any, wanted: list[str]) -> dict[str, Any]:
-    """Return columns of new rows as they are written there."""
-    import pyarrow as pa
-
-    from suffice.tables.columns import resolve_roles
-    from suffice.tables.sources import open_table
-
-    if not wanted:
-        return {}
-    table = open_table(rows, text=wanted)
-    resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=wanted)
-    columns = pa.Table.from_batches(table.batches(wanted))
-    return {name: columns[name] for name in wanted}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Score(JsonOutput, Overwriting):
     """The labels that predictions are compared with, and what is drawn."""
 
     label: str = data_option(REQUIRED, "Column that holds the true labels, for example diagnosis.")
     plot: Path | None = output_option(
-        None,
-        "Draw the ROC curve and the calibration to this SVG, PNG or PDF file.",
-        parse=Path,
-        path=Path,
-        writes=True,
+        None, "Draw the ROC curve and the calibration to this SVG, PNG or PDF file.", **PLOT
     )
 
 
-def _score_command() -> TyperCommand:
-    """Return ``suffice score``."""
+def score(model: _ModelAndTable, reading: Reading, options: _Score) -> None:
+    """Measure how good a model is on labels that you may see."""
+    import numpy as np
 
-    def run(inputs: Inputs) -> None:
-        from suffice.learner.scoring import predictions_of
-        from suffice.pages.plots import check_plot, draw_scores
-        from suffice.tables.sources import open_table
+    from suffice.learner.scoring import predictions_of
+    from suffice.tables.columns import label_codes, resolve_roles
+    from suffice.tables.sources import open_table
 
-        options = inputs.make("score", _Score)
-        if options.plot is not None:
-            check_plot(options.plot)
-        model = inputs.make("model", _ModelAndTable)
-        classifier = model.classifier()
-        table = inputs.make("reading", Reading).table(model.table)
-        source = open_table(table, text=[options.label])
-        truth = _true_codes(classifier, source, options.label)
-        with _missing_advice(), progress("predicting") as count_rows:
-            predictions = predictions_of(classifier, count_rows_of(source, count_rows), truth)
-        if options.plot is not None:
-            draw_scores(predictions, options.plot, overwrite=options.force)
-        if options.json:
-            show_json(predictions.to_json())
-        else:
-            _show_scores(predictions)
+    classifier, label = model.classifier(), options.label
+    source = open_table(reading.open(model.table), text=[label])
+    features = [column.name for column in classifier.pipeline_.columns]
+    resolve_roles(source.schema, label=label, features=features)
+    classes = tuple(classifier.classes_.tolist())
+    codes = [
+        label_codes(batch.column(label), classes, outside="none")
+        for batch in source.batches([label])
+    ]
+    truth = np.concatenate(codes) if codes else np.empty(0, dtype=int)
+    if not len(truth):
+        raise TableError("The table has no rows.")
+    strange = int((truth < 0).sum())
+    if strange:
+        raise TableError(
+            f"{strange:,} of {len(truth):,} labels are missing or not among the model's classes"
+            f" ({listed(classes)}). Remove their rows."
+        )
+    with _missing_advice(), progress("predicting") as count_rows:
+        predictions = predictions_of(classifier, count_rows_of(source, count_rows), truth)
+    if options.plot is not None:
+        from suffice.pages.plots import draw_scores
 
-    parts = {"model": _ModelAndTable, "reading": Reading, "score": _Score}
-    summary = "Measure how good a model is on labels that you may see."
-    return make_command("score", parts, run, help=summary)
+        draw_scores(predictions, options.plot, overwrite=options.force)
+    if options.json:
+        show_json(predictions.to_json())
+    else:
+        _show_scores(predictions)
 
 
 def _show_scores(predictions: Any) -> None:
@@ -358,7 +305,23 @@ def _show_scores(predictions: Any) -> None:
         f"accuracy {predictions.accuracy:.4f} on {len(predictions.truth):,} rows"
         f" (always the larger class: {predictions.shares.max():.4f})"
     )
-    show_pairs(list(_figure_lines(predictions)))
+    auc = "absent: all rows are of one class" if predictions.ranking is not None else "absent"
+    if predictions.auc is not None:
+        many = "" if len(predictions.classes) == 2 else " (mean, each class against the rest)"
+        auc = f"{predictions.auc:.4f}{many}"
+    balanced = f"{predictions.balanced_accuracy:.4f} (mean recall of the classes)"
+    figures = [("balanced accuracy", balanced), ("AUC", auc)]
+    if predictions.probabilities is None:
+        figures.append(("log loss, Brier score, ECE", f"absent: {predictions.refusal}"))
+    else:
+        constant = f"(class proportions alone: {predictions.constant_log_loss:.4f})"
+        error = predictions.calibration.error
+        figures += [
+            ("log loss", f"{predictions.log_loss:.4f} {constant}"),
+            ("Brier score", f"{predictions.brier:.4f}"),
+            ("ECE", f"{error:.4f} (expected calibration error)"),
+        ]
+    show_pairs(figures)
     classes = [name(class_name) for class_name in predictions.classes]
     counts = predictions.confusion
     quality = zip(
@@ -374,52 +337,8 @@ def _show_scores(predictions: Any) -> None:
     show_table("Confusion table (rows)", heads, lines)
 
 
-def _figure_lines(predictions: Any) -> Iterator[tuple[str, str]]:
-    yield "balanced accuracy", f"{predictions.balanced_accuracy:.4f} (mean recall of the classes)"
-    auc = "absent: all rows are of one class" if predictions.ranking is not None else "absent"
-    many = "" if len(predictions.classes) == 2 else " (mean, each class against the rest)"
-    yield "AUC", auc if predictions.auc is None else f"{predictions.auc:.4f}{many}"
-    if predictions.probabilities is None:
-        yield "log loss, Brier score, ECE", f"absent: {predictions.refusal}"
-        return
-    constant = f"(class proportions alone: {predictions.constant_log_loss:.4f})"
-    yield "log loss", f"{predictions.log_loss:.4f} {constant}"
-    yield "Brier score", f"{predictions.brier:.4f}"
-    yield "ECE", f"{predictions.calibration.error:.4f} (expected calibration error)"
-
-
 def _proportion(value: float) -> str:
     return "-" if value != value else f"{value:.4f}"  # noqa: PLR0124  # NaN: nothing to divide by
-
-
-def _true_codes(classifier: Any, source: Any, label: str) -> Any:
-    """Return the true class of each row, as a position in the model's classes."""
-    import numpy as np
-
-    from suffice.tables.columns import resolve_roles
-    from suffice.tables.labels import label_codes
-
-    columns = [column.name for column in classifier.pipeline_.columns]
-    resolve_roles(source.schema, label=label, features=columns)
-    classes = tuple(classifier.classes_.tolist())
-    batches = source.batches([label])
-    codes = [label_codes(batch.column(label), classes, outside="none") for batch in batches]
-    truth = np.concatenate(codes) if codes else np.empty(0, dtype=int)
-    if not len(truth):
-        raise TableError("The table has no rows.")
-    strange = int((truth < 0).sum())
-    if strange:
-        raise TableError(
-            f"{strange:,} of {len(truth):,} labels are missing or not among the model's classes"
-            f" ({listed(classes)}). Remove their rows."
-        )
-    return truth
-
-
-MODEL_COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
-    "predict": _predict_command,
-    "score": _score_command,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,137 +371,80 @@ class _Ratio(JsonOutput, Overwriting):
     kernel: str = preprocessing_option(
         "rbf", "Kernel of --method mmd: rbf, laplace or linear. Default: rbf."
     )
-    level: float = output_option(
-        0.95, "Confidence level of the intervals, for example 0.9. Default: 0.95."
-    )
+    level: float = output_option(0.95, _LEVEL)
     plot: Path | None = output_option(
-        None, "Draw the proportions to this SVG, PNG or PDF file.", parse=Path, path=Path,
-        writes=True,
-    )  # fmt: skip
-
-    def releases_and_table(self) -> tuple[list[str], str]:
-        """Return the releases, and the new table, which is named last."""
-        *releases, table = self.files
-        if not releases:
-            raise ParameterError("Name one release or more, and the new table last.")
-        return releases, table
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    """The proportions of a new table, how far to trust them, and the model that they come from."""
-
-    model: Any
-    result: Any
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all of it for programs."""
-        return {
-            "classes": self.model.classes_.tolist(),
-            **self.result.to_json(),
-            "method": self.model.method_,
-            "held_back_error": self.model.held_back_error_,
-            "condition": self.model.condition_,
-            "bound": self.model.bound_,
-        }
-
-    def show(self) -> None:
-        """Print all of it for people, the words before the figures."""
-        say(*self.result.words)
-        show_table(*self._table())
-        model = self.model
-        errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
-        bags = "how strongly the bags amplify errors; lower is better"
-        pairs = [
-            ("error", f"{errors} (distance from the truth, on rows of the bags held back)"),
-            ("condition number", f"{model.condition_:.3g} ({bags})"),
-        ]
-        if not self.result.label_shift.rejected and self.result.label_shift.tested:
-            p = f"{self.result.label_shift.p:.2g}"
-            pairs.append(("label shift", f"not contradicted by the bags (p = {p})"))
-        show_pairs(pairs)
-
-    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """Return title, columns and lines: with intervals, or under two assumptions."""
-        result = self.result
-        if result.level is not None:
-            title = f"Proportion of each class, with {100 * result.level:g} % intervals"
-            columns: tuple[str, ...] = ("class", "proportion")
-        else:
-            title = "Proportion of each class under each assumption, and a range of both"
-            names = {"label_shift": "if classes look alike", "stable": "if p(y | x) is stable"}
-            columns = ("class", *(names[name] for name in result.estimates))
-        figures = list(result.estimates.values())
-        columns, figures = (*columns, "from", "to"), [*figures, result.low, result.high]
-        lines = [
-            (str(name), *(f"{values[k]:.4f}" for values in figures))
-            for k, name in enumerate(result.classes)
-        ]
-        return f"{title} (method: {self.model.method_})", columns, lines
-
-    def draw(self, path: Path, *, overwrite: bool) -> None:
-        """Draw the estimates, with their intervals or range."""
-        from matplotlib.figure import Figure
-
-        from suffice.pages.plots import save_plot
-
-        classes = self.result.classes
-        figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
-        axes = figure.subplots()
-        positions = range(len(classes))
-        ends = self.result.low, self.result.high
-        axes.hlines(positions, *ends, color="tab:blue", linewidth=2)
-        for values, marker in zip(self.result.estimates.values(), "os", strict=False):
-            axes.plot(values, positions, marker, color="tab:blue")
-        axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))
-        axes.set_xlabel("proportion of the table")
-        axes.invert_yaxis()
-        save_plot(figure, path, overwrite=overwrite)
-
-
-def _ratio_command() -> TyperCommand:
-    """Return ``suffice ratio``."""
-
-    def run(inputs: Inputs) -> None:
-        from suffice.pages.plots import check_plot
-
-        options = inputs.make("ratio", _Ratio)
-        if options.plot is not None:
-            check_plot(options.plot)
-        estimate = _estimate(options, inputs.make("reading", Reading))
-        if options.plot is not None:
-            estimate.draw(options.plot, overwrite=options.force)
-        if options.json:
-            show_json(estimate.to_json())
-        else:
-            estimate.show()
-
-    summary = (
-        "Estimate the proportion of each class in a new table.\n\nName the releases first and the"
-        " new table last: suffice ratio RELEASE... TABLE. --query reads those tables that are"
-        " addresses of databases; the others are files."
+        None, "Draw the proportions to this SVG, PNG or PDF file.", **PLOT
     )
-    return make_command("ratio", {"ratio": _Ratio, "reading": Reading}, run, help=summary)
 
 
-def _estimate(options: _Ratio, reading: Reading) -> _Estimate:
-    """Return the proportions of the new table, estimated from the releases."""
+def ratio(options: _Ratio, reading: Reading) -> None:
+    """Estimate the proportion of each class in a new table.
+
+    Name the releases first and the new table last: suffice ratio RELEASE... TABLE. --query reads
+    those tables that are addresses of databases; the others are files.
+    """
     from suffice.learner.ratio.estimator import ClassRatio
     from suffice.release.codec import load
-    from suffice.tables.sources import concatenated, open_table
+    from suffice.tables.sources import open_table
 
-    releases, path = options.releases_and_table()
+    *releases, path = options.files
+    if not releases:
+        raise ParameterError("Name one release or more, and the new table last.")
     *bags, table = reading.tables([*options.rows, path])
-    tables = [open_table(rows) for rows in bags]
+    rows = _concatenated([open_table(bag) for bag in bags])
     model = ClassRatio(method=options.method, kernel=options.kernel)
     with progress("estimating") as count_rows:
         model.fit_release(
             [load(release) for release in releases],
-            tables[0] if len(tables) == 1 else concatenated(tables),
+            rows,
             bags=options.bag[0] if len(options.bag) == 1 else tuple(options.bag),
         )
         result = model.estimate(count_rows_of(table, count_rows), options.level)
-    return _Estimate(model, result)
+    if options.plot is not None:
+        from suffice.pages.plots import draw_estimates
+
+        draw_estimates(result, options.plot, overwrite=options.force)
+    if options.json:
+        show_json(
+            {
+                "classes": model.classes_.tolist(),
+                **result.to_json(),
+                "method": model.method_,
+                "held_back_error": model.held_back_error_,
+                "condition": model.condition_,
+                "bound": model.bound_,
+            }
+        )
+    else:
+        _show_estimate(model, result)
 
 
-RATIO_COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {"ratio": _ratio_command}
+def _show_estimate(model: Any, result: Any) -> None:
+    """Print proportions with intervals, or under two assumptions; the words before the figures."""
+    say(*result.words)
+    if result.level is not None:
+        title = f"Proportion of each class, with {100 * result.level:g} % intervals"
+        heads = ["proportion"]
+    else:
+        title = "Proportion of each class under each assumption, and a range of both"
+        assumptions = {"label_shift": "if classes look alike", "stable": "if p(y | x) is stable"}
+        heads = [assumptions[assumption] for assumption in result.estimates]
+    figures = [*result.estimates.values(), result.low, result.high]
+    show_table(
+        f"{title} (method: {model.method_})",
+        ("class", *heads, "from", "to"),
+        [
+            (str(class_name), *(f"{values[k]:.4f}" for values in figures))
+            for k, class_name in enumerate(result.classes)
+        ],
+    )
+    errors = ", ".join(f"{method} {error:.3f}" for method, error in model.held_back_error_.items())
+    bags = "how strongly the bags amplify errors; lower is better"
+    pairs = [
+        ("error", f"{errors} (distance from the truth, on rows of the bags held back)"),
+        ("condition number", f"{model.condition_:.3g} ({bags})"),
+    ]
+    if not result.label_shift.rejected and result.label_shift.tested:
+        p = f"{result.label_shift.p:.2g}"
+        pairs.append(("label shift", f"not contradicted by the bags (p = {p})"))
+    show_pairs(pairs)

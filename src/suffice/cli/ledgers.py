@@ -1,6 +1,6 @@
 """Commands of a ledger: init, show, history, what-if, log, checkpoint, verify, recover."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,339 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import building
-from suffice.cli.building import check_outputs, refuse_unused
-from suffice.cli.help import HelpfulCommand, group_with
+from suffice.cli.building import HelpfulCommand, check_outputs, group_with, refuse_unused
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import LedgerError, ParameterError
 from suffice.options import ledger_file, values
-from suffice.privacy.words import round_up
-
-__all__ = [
-    "anchor_sentence",
-    "balance_json",
-    "balance_table",
-    "composition_lines",
-    "history_json",
-    "history_table",
-    "register",
-]
-
-
-def anchor_sentence(anchor: Any) -> str:
-    """Return where the anchor of a ledger is, or that nothing notices a copy."""
-    if anchor.kind == "none":
-        return "It has no anchor: only a checkpoint notices that it was put back from a copy."
-    return f"Its anchor is {anchor.shown_place}. Do not restore it together with the ledger."
-
-
-def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return every budget for programs."""
-    return [
-        {
-            "dataset": balance.dataset,
-            "unit": str(balance.unit),
-            "epsilon": balance.budget.epsilon,
-            "delta": balance.budget.delta,
-            "spent": balance.spent,
-            "left": balance.left,
-            "debits": balance.debits,
-        }
-        for balance in balances
-    ]
-
-
-def balance_table(title: str, balances: Sequence[Any]) -> None:
-    """Print every budget, what is spent of it and what is left."""
-    rows = [
-        (
-            balance.dataset,
-            str(balance.unit),
-            f"{balance.budget.epsilon:g}",
-            f"{balance.budget.delta:g}",
-            f"{balance.spent:.6g}",
-            f"{balance.left:.6g}",
-            str(balance.debits),
-        )
-        for balance in balances
-    ]
-    columns = ["data set", "unit", "epsilon allowed", "at delta", "spent", "left", "charges"]
-    show_table(title, columns, rows)
-
-
-def history_json(entries: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return every charge for programs."""
-    return [
-        {
-            "number": entry.number,
-            "dataset": entry.dataset,
-            "request": entry.request,
-            "state": entry.state,
-            "time": datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="seconds"),
-            "charges": _events(entry.charges),
-            "also": {name: _events(charges) for name, charges in entry.also.items()},
-            "parameters": dict(entry.parameters),
-        }
-        for entry in entries
-    ]
-
-
-def history_table(title: str, entries: Sequence[Any]) -> None:
-    """Print every charge."""
-    from suffice.owner.ledger.rules import STATES
-
-    rows = [
-        (
-            str(entry.number),
-            f"{datetime.fromtimestamp(entry.time, UTC):%Y-%m-%d %H:%M:%S}",
-            entry.dataset,
-            str(entry.parameters.get("kind", "")),
-            _charged(entry),
-            STATES.get(entry.state, entry.state),
-            entry.request,
-        )
-        for entry in entries
-    ]
-    columns = ["#", "time (UTC)", "data set", "kind", "epsilon charged"]
-    show_table(title, [*columns, "state", "request"], rows)
-
-
-def composition_lines(balances: Sequence[Any]) -> list[str]:
-    """Return, budget by budget, what the charges cost in sum, and what they cost together.
-
-    Composition of several releases costs at most their sum, and often less.
-    """
-    return [
-        f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
-        f" {balance.summed:.4g} in sum, {balance.spent:.4g} together at delta"
-        f" {round_up(balance.budget.delta)}, of {balance.budget.epsilon:g} allowed."
-        for balance in balances
-        if balance.debits > 1
-    ]
-
-
-def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
-    return [{"unit": str(unit), **event.to_json()} for unit, event in charges]
-
-
-def _charged(entry: Any) -> str:
-    """Return what a charge cost, unit by unit, at the delta that its release states."""
-    from suffice.owner.ledger.rules import stated_epsilon
-
-    own = [f"{epsilon:.4g} per {unit}" for unit, epsilon in entry.epsilons]
-    others = [
-        f"{stated_epsilon(event, entry.stated_delta):.4g} per {unit} of {name}"
-        for name, charges in entry.also.items()
-        for unit, event in charges
-    ]
-    return ", ".join([*own, *others])
-
-
-_SUBJECTS = ("request", "proposal", "token")
-_CheckpointFile = Annotated[
-    Path | None,
-    typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it."),
-]
-_Key = Annotated[
-    Path | None, typer.Option("--key", help="Public key that the checkpoint must be signed with.")
-]
-
-
-def _log(path: building.LedgerPath, json: building.Json = False) -> None:
-    """List the audit log: charges, releases, grants and refusals.
-
-    Each entry contains a hash of the one before it. The log holds names, budgets and charges, and
-    nothing that depends on a record.
-    """
-    from suffice.owner.ledger import Ledger
-    from suffice.owner.ledger.log import KINDS
-
-    ledger = Ledger(path)
-    entries = ledger.log()
-    if json:
-        show_json(
-            [
-                {
-                    "number": entry.number,
-                    "time": entry.time,
-                    "kind": entry.kind,
-                    "digest": entry.digest,
-                    "facts": entry.facts,
-                }
-                for entry in entries
-            ]
-        )
-        return
-    rows = [
-        (
-            str(entry.number),
-            entry.time,
-            KINDS.get(entry.kind, entry.kind),
-            str(entry.facts.get("dataset", "")),
-            next((str(entry.facts[n]) for n in _SUBJECTS if n in entry.facts), ""),
-            entry.digest[:16],
-        )
-        for entry in entries
-    ]
-    columns = ["#", "time (UTC)", "entry", "data set", "request, proposal or token", "hash begins"]
-    show_table(str(ledger.path), columns, rows)
-
-
-def _checkpoint(
-    path: building.LedgerPath,
-    sign: Annotated[Path, typer.Option(help="Private key that signs the checkpoint.")],
-    output: building.Output,
-    force: building.Force = False,
-    json: building.Json = False,
-) -> None:
-    """Sign the end of the audit log, for somebody else to keep.
-
-    Give the file to your data protection officer. Whoever has it can notice later that the ledger
-    was rewritten, or put back from a copy.
-    """
-    from suffice.owner.ledger import Ledger
-
-    check_outputs(output, reads=(ledger_file(path), sign), force=force)
-    ledger = Ledger(path)
-    checkpoint = ledger.checkpoint(sign)
-    checkpoint.save(output, overwrite=force)
-    if json:
-        show_json({"written": str(output), **_as_json(checkpoint)})
-    else:
-        say(
-            f"{output}: the log of {ledger.path} has {checkpoint.entries} entries at"
-            f" {checkpoint.time}, signed with key {checkpoint.key_id}."
-        )
-
-
-def _verify(
-    path: building.LedgerPath,
-    checkpoint: _CheckpointFile = None,
-    key: _Key = None,
-    json: building.Json = False,
-) -> None:
-    """Check that a ledger is not altered, damaged or an old copy.
-
-    The anchor shows a ledger that was put back without it. Whoever can write the ledger can also
-    write its log and its anchor again. A checkpoint in other hands shows that too.
-    """
-    from suffice.owner.ledger import Ledger
-    from suffice.owner.ledger.log import Checkpoint
-
-    if checkpoint is None:
-        refuse_unused("without --checkpoint", {"--key": key})
-    signed = None if checkpoint is None else Checkpoint.load(checkpoint, key)
-    ledger = Ledger(path)
-    entries = ledger.verify(signed)
-    if json:
-        compared = None if signed is None else _as_json(signed)
-        facts = {"entries": len(entries), "head": entries[-1].digest, "frozen": ledger.frozen}
-        facts["anchor"] = ledger.anchor.shown_place
-        show_json({"ledger": str(ledger.path), **facts, "checkpoint": compared})
-    else:
-        say(
-            f"{ledger.path}: {len(entries)} entries. Budgets, charges and releases agree with them."
-        )
-        say(anchor_sentence(ledger.anchor), *_compared(signed, key))
-    if reason := ledger.frozen:
-        raise LedgerError(f"The ledger is frozen: {reason}. Use `suffice ledger recover`.")
-
-
-def _compared(signed: Any, key: Path | None) -> list[str]:
-    """Return what a checkpoint has shown, in sentences."""
-    if signed is None:
-        lookalike = "a ledger that was put back together with its anchor looks like this"
-        return [f"No checkpoint was compared: {lookalike}."]
-    continues = (
-        f"The log continues the checkpoint of {signed.time}, which has {signed.entries} entries and"
-        f" is signed with key {signed.key_id}."
-    )
-    unknown = "Compare the key with the one that you know, or use --key."
-    return [continues] + [unknown] * (key is None)
-
-
-def _recover(
-    path: building.LedgerPath,
-    checkpoint: _CheckpointFile = None,
-    key: _Key = None,
-    released: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A release that the ledger may have forgotten, as DATASET=FILE (repeatable)."
-        ),
-    ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="You state: the ledger and the files of --released are all that was released.",
-        ),
-    ] = False,
-    only_copy: Annotated[
-        bool,
-        typer.Option(
-            "--only-copy",
-            help="You state: this is the only copy of the ledger, for example after a move.",
-        ),
-    ] = False,
-    anchor: building.AnchorPlace = None,
-) -> None:
-    """Use a ledger again that is frozen.
-
-    A ledger that was moved finds no anchor. State with --only-copy that no other copy is used. A
-    ledger that was restored has forgotten the charges since the copy was made. This command
-    compares it with your newest checkpoint, or with its anchor. It charges the releases that you
-    name, and ends the freeze.
-    """
-    from suffice.owner.ledger import Ledger
-    from suffice.owner.ledger.log import Checkpoint
-    from suffice.owner.ledger.verification import LostEntriesError
-    from suffice.release.codec import load
-
-    if only_copy:
-        refuse_unused(
-            "with --only-copy",
-            {"--checkpoint": checkpoint, "--released": released, "--complete": complete or None},
-        )
-    if checkpoint is None:
-        refuse_unused("without --checkpoint", {"--key": key})
-    signed = None if checkpoint is None else Checkpoint.load(checkpoint, key)
-    releases: dict[str, list[Any]] = {}
-    for item in released or ():
-        dataset, sign, file = item.partition("=")
-        if not (dataset and sign and file):
-            raise ParameterError("--released takes DATASET=FILE, once for each file.")
-        releases.setdefault(dataset, []).append(load(Path(file)))
-    ledger = Ledger(path)
-    if not complete and not only_copy:
-        try:
-            ledger.verify(signed)
-            outcome = "Later charges than those of the checkpoint or the anchor may be missing."
-        except LostEntriesError as lost:
-            outcome = str(lost)
-        raise ParameterError(
-            f"{outcome} Collect every release since the copy was made. Name those files with"
-            " --released, and add --complete. If this is the only copy, use --only-copy instead."
-        )
-    charged = ledger.recover(signed, None if only_copy else releases, anchor=anchor)
-    say(
-        f"{ledger.path}: the ledger can be used again. Releases charged now: {charged}. Sign a new"
-        " checkpoint."
-    )
-    say(anchor_sentence(ledger.anchor))
-
-
-def _as_json(checkpoint: Any) -> dict[str, Any]:
-    fields = {name: getattr(checkpoint, name) for name in ("ledger", "entries", "head", "time")}
-    return {**fields, "key": checkpoint.key_id}
-
-
-_COMMANDS: Mapping[str, Callable[..., None]] = {
-    "log": _log,
-    "checkpoint": _checkpoint,
-    "verify": _verify,
-    "recover": _recover,
-}
-
+from suffice.privacy.guarantee import round_up
 
 _ORDER = {
     "Commands": ("init", "show", "history", "what-if"),
@@ -349,13 +21,14 @@ _ORDER = {
 ledger_app = typer.Typer(
     cls=group_with({}, _ORDER), help="Set privacy budgets, and see what was charged to them."
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``ledger``."""
-    for name, command in _COMMANDS.items():
-        ledger_app.command(name, cls=HelpfulCommand)(command)
-    app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
+_CheckpointFile = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it."),
+]
+_Key = Annotated[
+    Path | None, typer.Option("--key", help="Public key that the checkpoint must be signed with.")
+]
+_DataSet = Annotated[str, typer.Option(help="Name of the data set, for example diagnosis.")]
 
 
 @ledger_app.command("init", cls=HelpfulCommand)
@@ -367,7 +40,7 @@ def init(
             metavar="PATH",
         ),
     ],
-    dataset: Annotated[str, typer.Option(help="Name of the data set, for example diagnosis.")],
+    dataset: _DataSet,
     epsilon: Annotated[
         float, typer.Option(help="Largest epsilon of all releases together, for example 2.")
     ],
@@ -406,7 +79,14 @@ def init(
     if classes is not None:
         column = "every label column" if label is None else f"label column {label!r}"
         say(f"Its classes, for {column}: {', '.join(map(str, values(classes)))}.")
-    say(anchor_sentence(ledger.anchor))
+    say(_anchor_sentence(ledger.anchor))
+
+
+def _anchor_sentence(anchor: Any) -> str:
+    """Return where the anchor of a ledger is, or that nothing notices a copy."""
+    if anchor.kind == "none":
+        return "It has no anchor: only a checkpoint notices that it was put back from a copy."
+    return f"Its anchor is {anchor.shown_place}. Do not restore it together with the ledger."
 
 
 @ledger_app.command("show", cls=HelpfulCommand)
@@ -421,6 +101,40 @@ def show(path: building.LedgerPath, json: building.Json = False) -> None:
         balance_table(str(ledger.path), ledger.balances())
 
 
+def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return every budget for programs."""
+    return [
+        {
+            "dataset": balance.dataset,
+            "unit": str(balance.unit),
+            "epsilon": balance.budget.epsilon,
+            "delta": balance.budget.delta,
+            "spent": balance.spent,
+            "left": balance.left,
+            "debits": balance.debits,
+        }
+        for balance in balances
+    ]
+
+
+def balance_table(title: str, balances: Sequence[Any]) -> None:
+    """Print every budget, what is spent of it and what is left."""
+    rows = [
+        (
+            balance.dataset,
+            str(balance.unit),
+            f"{balance.budget.epsilon:g}",
+            f"{balance.budget.delta:g}",
+            f"{balance.spent:.6g}",
+            f"{balance.left:.6g}",
+            str(balance.debits),
+        )
+        for balance in balances
+    ]
+    columns = ["data set", "unit", "epsilon allowed", "at delta", "spent", "left", "charges"]
+    show_table(title, columns, rows)
+
+
 @ledger_app.command("history", cls=HelpfulCommand)
 def history(path: building.LedgerPath, json: building.Json = False) -> None:
     """List every charge, and what all charges cost together.
@@ -429,20 +143,66 @@ def history(path: building.LedgerPath, json: building.Json = False) -> None:
     less: the last lines give both numbers.
     """
     from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.rules import STATES, stated_epsilon
 
     ledger = Ledger(path)
     entries = ledger.history()
     if json:
-        show_json(history_json(entries))
+        show_json(
+            [
+                {
+                    "number": entry.number,
+                    "dataset": entry.dataset,
+                    "request": entry.request,
+                    "state": entry.state,
+                    "time": datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="seconds"),
+                    "charges": _events(entry.charges),
+                    "also": {name: _events(charges) for name, charges in entry.also.items()},
+                    "parameters": dict(entry.parameters),
+                }
+                for entry in entries
+            ]
+        )
         return
-    history_table(str(ledger.path), entries)
-    say(*composition_lines(ledger.balances()))
+    rows = []
+    for entry in entries:
+        # What it cost, unit by unit, at the delta that its release states.
+        own = [f"{epsilon:.4g} per {unit}" for unit, epsilon in entry.epsilons]
+        others = [
+            f"{stated_epsilon(event, entry.stated_delta):.4g} per {unit} of {name}"
+            for name, charges in entry.also.items()
+            for unit, event in charges
+        ]
+        rows.append(
+            (
+                str(entry.number),
+                f"{datetime.fromtimestamp(entry.time, UTC):%Y-%m-%d %H:%M:%S}",
+                entry.dataset,
+                str(entry.parameters.get("kind", "")),
+                ", ".join([*own, *others]),
+                STATES.get(entry.state, entry.state),
+                entry.request,
+            )
+        )
+    columns = ["#", "time (UTC)", "data set", "kind", "epsilon charged", "state", "request"]
+    show_table(str(ledger.path), columns, rows)
+    for balance in ledger.balances():
+        if balance.debits > 1:  # composition of several releases costs at most their sum
+            say(
+                f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
+                f" {balance.summed:.4g} in sum, {balance.spent:.4g} together at delta"
+                f" {round_up(balance.budget.delta)}, of {balance.budget.epsilon:g} allowed."
+            )
+
+
+def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    return [{"unit": str(unit), **event.to_json()} for unit, event in charges]
 
 
 @ledger_app.command("what-if", cls=HelpfulCommand)
 def what_if(
     path: building.LedgerPath,
-    dataset: Annotated[str, typer.Option(help="Name of the data set, for example diagnosis.")],
+    dataset: _DataSet,
     delta: Annotated[
         float, typer.Option(help="Delta of the next release, for example 1e-6.")
     ] = 0.0,
@@ -466,3 +226,189 @@ def what_if(
         say(f"A release of {dataset!r} may have {most}.")
     else:
         say(f"No further release of {dataset!r} at delta {round_up(delta)} fits the budget.")
+
+
+@ledger_app.command("log", cls=HelpfulCommand)
+def log(path: building.LedgerPath, json: building.Json = False) -> None:
+    """List the audit log: charges, releases, grants and refusals.
+
+    Each entry contains a hash of the one before it. The log holds names, budgets and charges, and
+    nothing that depends on a record.
+    """
+    from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.log import KINDS
+
+    ledger = Ledger(path)
+    entries = ledger.log()
+    if json:
+        fields = ("number", "time", "kind", "digest", "facts")
+        show_json([{field: getattr(entry, field) for field in fields} for entry in entries])
+        return
+    subjects = ("request", "proposal", "token")
+    rows = [
+        (
+            str(entry.number),
+            entry.time,
+            KINDS.get(entry.kind, entry.kind),
+            str(entry.facts.get("dataset", "")),
+            next((str(entry.facts[n]) for n in subjects if n in entry.facts), ""),
+            entry.digest[:16],
+        )
+        for entry in entries
+    ]
+    columns = ["#", "time (UTC)", "entry", "data set", "request, proposal or token", "hash begins"]
+    show_table(str(ledger.path), columns, rows)
+
+
+@ledger_app.command("checkpoint", cls=HelpfulCommand)
+def checkpoint(
+    path: building.LedgerPath,
+    sign: Annotated[Path, typer.Option(help="Private key that signs the checkpoint.")],
+    output: building.Output,
+    force: building.Force = False,
+    json: building.Json = False,
+) -> None:
+    """Sign the end of the audit log, for somebody else to keep.
+
+    Give the file to your data protection officer. Whoever has it can notice later that the ledger
+    was rewritten, or put back from a copy.
+    """
+    from suffice.owner.ledger import Ledger
+
+    check_outputs(output, reads=(ledger_file(path), sign), force=force)
+    ledger = Ledger(path)
+    signed = ledger.checkpoint(sign)
+    signed.save(output, overwrite=force)
+    if json:
+        show_json({"written": str(output), **checkpoint_json(signed)})
+    else:
+        say(
+            f"{output}: the log of {ledger.path} has {signed.entries} entries at"
+            f" {signed.time}, signed with key {signed.key_id}."
+        )
+
+
+def checkpoint_json(checkpoint: Any) -> dict[str, Any]:
+    """Return what a checkpoint says, for programs."""
+    fields = {name: getattr(checkpoint, name) for name in ("ledger", "entries", "head", "time")}
+    return {**fields, "key": checkpoint.key_id}
+
+
+@ledger_app.command("verify", cls=HelpfulCommand)
+def verify(
+    path: building.LedgerPath,
+    checkpoint: _CheckpointFile = None,
+    key: _Key = None,
+    json: building.Json = False,
+) -> None:
+    """Check that a ledger is not altered, damaged or an old copy.
+
+    The anchor shows a ledger that was put back without it. Whoever can write the ledger can also
+    write its log and its anchor again. A checkpoint in other hands shows that too.
+    """
+    from suffice.owner.ledger import Ledger
+
+    signed = _kept(checkpoint, key)
+    ledger = Ledger(path)
+    entries = ledger.verify(signed)
+    if json:
+        compared = None if signed is None else checkpoint_json(signed)
+        facts = {"entries": len(entries), "head": entries[-1].digest, "frozen": ledger.frozen}
+        facts["anchor"] = ledger.anchor.shown_place
+        show_json({"ledger": str(ledger.path), **facts, "checkpoint": compared})
+    else:
+        say(
+            f"{ledger.path}: {len(entries)} entries. Budgets, charges and releases agree with them."
+        )
+        say(_anchor_sentence(ledger.anchor))
+        if signed is None:
+            lookalike = "a ledger that was put back together with its anchor looks like this"
+            say(f"No checkpoint was compared: {lookalike}.")
+        else:
+            say(
+                f"The log continues the checkpoint of {signed.time}, which has {signed.entries}"
+                f" entries and is signed with key {signed.key_id}."
+            )
+            if key is None:
+                say("Compare the key with the one that you know, or use --key.")
+    if reason := ledger.frozen:
+        raise LedgerError(f"The ledger is frozen: {reason}. Use `suffice ledger recover`.")
+
+
+def _kept(path: Path | None, key: Path | None) -> Any:
+    """Return the checkpoint that somebody kept, if there is one."""
+    from suffice.owner.ledger.log import Checkpoint
+
+    if path is None:
+        refuse_unused("without --checkpoint", {"--key": key})
+        return None
+    return Checkpoint.load(path, key)
+
+
+@ledger_app.command("recover", cls=HelpfulCommand)
+def recover(
+    path: building.LedgerPath,
+    checkpoint: _CheckpointFile = None,
+    key: _Key = None,
+    released: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A release that the ledger may have forgotten, as DATASET=FILE (repeatable)."
+        ),
+    ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="You state: the ledger and the files of --released are all that was released.",
+        ),
+    ] = False,
+    only_copy: Annotated[
+        bool,
+        typer.Option(
+            "--only-copy",
+            help="You state: this is the only copy of the ledger, for example after a move.",
+        ),
+    ] = False,
+    anchor: building.AnchorPlace = None,
+) -> None:
+    """Use a ledger again that is frozen.
+
+    A ledger that was moved finds no anchor. State with --only-copy that no other copy is used. A
+    ledger that was restored has forgotten the charges since the copy was made. This command
+    compares it with your newest checkpoint, or with its anchor. It charges the releases that you
+    name, and ends the freeze.
+    """
+    from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.ledger import LostEntriesError
+    from suffice.release.codec import load
+
+    if only_copy:
+        refuse_unused(
+            "with --only-copy",
+            {"--checkpoint": checkpoint, "--released": released, "--complete": complete or None},
+        )
+    signed = _kept(checkpoint, key)
+    releases: dict[str, list[Any]] = {}
+    for item in released or ():
+        dataset, sign, file = item.partition("=")
+        if not (dataset and sign and file):
+            raise ParameterError("--released takes DATASET=FILE, once for each file.")
+        releases.setdefault(dataset, []).append(load(Path(file)))
+    ledger = Ledger(path)
+    if not complete and not only_copy:
+        try:
+            ledger.verify(signed)
+            outcome = "Later charges than those of the checkpoint or the anchor may be missing."
+        except LostEntriesError as lost:
+            outcome = str(lost)
+        raise ParameterError(
+            f"{outcome} Collect every release since the copy was made. Name those files with"
+            " --released, and add --complete. If this is the only copy, use --only-copy instead."
+        )
+    charged = ledger.recover(signed, None if only_copy else releases, anchor=anchor)
+    say(
+        f"{ledger.path}: the ledger can be used again. Releases charged now: {charged}. Sign a new"
+        " checkpoint."
+    )
+    say(_anchor_sentence(ledger.anchor))

@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,11 +20,9 @@ from suffice.cli import (
     serving,
     survey,
 )
-from suffice.cli.help import group_with
+from suffice.cli.building import HelpfulCommand, Maker, group_with, make_command
 from suffice.cli.output import print_notes, reported, say
-
-__all__ = ["MAKERS", "SECTIONS", "app", "run"]
-
+from suffice.engines.engine import Computing
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
@@ -33,14 +32,37 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Auditor": ("inspect", "verify", "audit"),
     "Try": ("demo", "reproduce"),
 }
-MAKERS = {
-    **releases.COMMANDS,
-    **learner.COMMANDS,
-    **learner.MODEL_COMMANDS,
-    **learner.RATIO_COMMANDS,
-    **parties.COMMANDS,
-    **protocol.COMMANDS,
-    **auditing.COMMANDS,
+MADE = (
+    protocol.grant,
+    learner.frequencies,
+    learner.predict,
+    learner.score,
+    learner.ratio,
+    auditing.audit,
+)
+MAKERS: Mapping[str, Maker] = {
+    **{run.__name__: partial(make_command, run) for run in MADE},
+    "advise": releases.advise_command,
+    "propose": protocol.propose_command,
+    "fit": partial(make_command, learner.fit, computing=Computing),
+    "contribute": parties.contribute_command,
+    "aggregate": parties.aggregate_command,
+}
+COMMANDS = (
+    releases.keygen,
+    inspecting.inspect,
+    auditing.verify,
+    auditing.demo,
+    auditing.reproduce,
+    serving.serve,
+)
+GROUPS = {
+    "plan": releases.plan_app,
+    "release": releases.release_app,
+    "ledger": ledgers.ledger_app,
+    "simulate": parties.simulate_app,
+    "survey": survey.survey_app,
+    "token": serving.token_app,
 }
 
 app = typer.Typer(
@@ -52,6 +74,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+for _command in COMMANDS:
+    app.command(cls=HelpfulCommand)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name, no_args_is_help=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -69,10 +95,6 @@ def main(
 ) -> None:
     del version
     print_notes()
-
-
-for _module in (releases, ledgers, inspecting, auditing, parties, survey, serving):
-    _module.register(app)
 
 
 def run() -> None:

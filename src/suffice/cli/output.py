@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -17,22 +17,7 @@ from suffice.errors import StorageError, SufficeError
 from suffice.notes import LOGGER
 from suffice.plain_text import escaped
 
-__all__ = [
-    "RowCounter",
-    "on_terminal",
-    "owner_warnings",
-    "print_notes",
-    "progress",
-    "recorded",
-    "reported",
-    "say",
-    "show_json",
-    "show_pairs",
-    "show_table",
-    "steps",
-]
-
-
+Pair = tuple[str, str]
 _LONGEST_CELL = 400
 _LONGEST_HEAD = 80  # of a line's name: a longer one would push every value out of sight
 
@@ -63,7 +48,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     Console().print(table)
 
 
-def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+def show_pairs(pairs: Iterable[Pair]) -> None:
     """Print names and values, one pair a line, long values wrapped under themselves."""
     from rich.console import Console
     from rich.table import Table

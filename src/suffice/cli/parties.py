@@ -8,15 +8,15 @@ import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import (
-    Inputs,
+    OUTPUT,
     JsonOutput,
     OutputFile,
     Overwriting,
     check_outputs,
+    group_with,
     make_command,
     selected_fields,
 )
-from suffice.cli.help import group_with
 from suffice.cli.output import (
     owner_warnings,
     progress,
@@ -26,19 +26,16 @@ from suffice.cli.output import (
     show_table,
     steps,
 )
-from suffice.cli.releases import Reading, ReleaseOptions, ledger_arguments, write_release
+from suffice.cli.releases import Reading, ReleaseOptions, write_release
 from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
-    Option,
     data_option,
     names,
     numbers,
     output_option,
     privacy_option,
 )
-
-__all__ = ["COMMANDS", "register"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,69 +57,58 @@ class _Contributed(OutputFile):
     )
 
 
-def _contribute_command() -> TyperCommand:
+def contribute_command() -> TyperCommand:
     """Return ``suffice contribute``."""
     from suffice.owner.parties.contribution import AgreedRows
     from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
+    from suffice.owner.parties.gathering import PartyTable, cast_votes
 
-    def shared(name: str, declared: Option) -> Option | None:
-        return declared if name in ("method", "classes", "lam", "samples") else None
+    def contribute(
+        options: _Contributed, reading: Reading, agreed: dict[str, Any], fields: dict[str, Any]
+    ) -> None:
+        """Write one party's contribution, for the aggregator only.
 
-    def run(inputs: Inputs) -> None:
-        options = inputs.make("contribution", _Contributed)
-        ensemble = PrivateEnsemble(epsilon=1.0, **inputs.values["ensemble"])
-        rows = inputs.make("agreed", AgreedRows).rows
+        A contribution holds what the party votes on public rows, or sums of its records. It is not
+        private.
+        """
+        ensemble = PrivateEnsemble(epsilon=1.0, **fields)
+        rows = AgreedRows(**agreed).rows
         statistic, classes = METHODS[ensemble.released_method], ensemble.declared_classes()
-        table = inputs.make("reading", Reading).table(options.table)
-        asked = (statistic, ensemble.lam, ensemble.samples or 1)
-        part = _contribution(options, table, rows, classes, *asked)
+        table = reading.open(options.table)
+        if (options.label is None) == (options.cast is None):
+            raise ParameterError(
+                "Choose what votes: records with --label, or a column with --votes-column."
+            )
+        party = options.party or options.output.stem
+        if options.cast is not None:
+            part = cast_votes(
+                table, options.cast, party, rows, classes=classes, statistic=statistic
+            )
+        else:
+            with progress("reading records") as count_rows:
+                records = PartyTable.read(
+                    table,
+                    rows,
+                    label=options.label or "",
+                    classes=classes,
+                    party=None,
+                    progress=count_rows,
+                )
+            samples = ensemble.samples or 1
+            part = records.contribution(party, rows, statistic, ensemble.lam, samples)
         part.save(options.output, overwrite=options.force)
-        facts = {"written": str(options.output), "party": part.party, "holds": part.statistic}
         warning = (
             "not private. Send it to the aggregator only, by a connection that you both trust."
         )
+        facts = {"written": str(options.output), "party": part.party, "holds": part.statistic}
+        facts["warning"] = warning
         if options.json:
-            show_json({**facts, "warning": warning})
-            return
-        show_pairs([*facts.items(), ("warning", warning)])
+            show_json(facts)
+        else:
+            show_pairs(facts.items())
 
-    parts = {
-        "contribution": _Contributed,
-        "reading": Reading,
-        "agreed": AgreedRows,
-        "ensemble": selected_fields(PrivateEnsemble, shared),
-    }
-    summary = (
-        "Write one party's contribution, for the aggregator only.\n\nA contribution holds what the"
-        " party votes on public rows, or sums of its records. It is not private."
-    )
-    return make_command("contribute", parts, run, help=summary)
-
-
-def _contribution(  # one call
-    options: _Contributed,
-    table: Any,
-    rows: Any,
-    classes: Any,
-    statistic: str,
-    lam: float,
-    samples: int,
-) -> Any:
-    """Return the contribution of a column of votes, or of a classifier of the party's records."""
-    from suffice.owner.parties.gathering import PartyTable, cast_votes
-
-    if (options.label is None) == (options.cast is None):
-        raise ParameterError(
-            "Choose what votes: records with --label, or a column with --votes-column."
-        )
-    name = options.party or options.output.stem
-    if options.cast is not None:
-        return cast_votes(table, options.cast, name, rows, classes=classes, statistic=statistic)
-    with progress("reading records") as count_rows:
-        records = PartyTable.read(
-            table, rows, label=options.label or "", classes=classes, party=None, progress=count_rows
-        )
-    return records.contribution(name, rows, statistic, lam, samples)
+    fields = selected_fields(PrivateEnsemble, ("method", "classes", "lam", "samples"))
+    return make_command(contribute, agreed=AgreedRows, fields=fields)
 
 
 @dataclass(frozen=True)
@@ -136,44 +122,39 @@ class _Sent:
     )
 
 
-def _aggregate_command() -> TyperCommand:
+def aggregate_command() -> TyperCommand:
     """Return ``suffice aggregate``."""
     from suffice.owner.mechanism import Payment, make_release
     from suffice.owner.parties.ensemble import PrivateEnsemble
     from suffice.owner.parties.gathering import RoundSource
 
-    def run(inputs: Inputs) -> None:
+    def aggregate(
+        sent: _Sent,
+        source: dict[str, Any],
+        mechanism: dict[str, Any],
+        payment: dict[str, Any],
+        release: ReleaseOptions,
+    ) -> None:
+        """Publish the noisy sum of what parties contributed.
+
+        A contribution that is missing or malformed counts as zero.
+        """
         files: list[Path] = []
-        for path in inputs.values["sent"]["parts"]:
+        for path in sent.parts:
             files += sorted(path.glob("*.part")) if path.is_dir() else [path]
-        options = inputs.make("release", ReleaseOptions)
         # Of a folder, only the contributions are read.
-        check_outputs(options.output, reads=files, force=options.force)
-        payment = ledger_arguments(inputs.values["payment"], options)
+        check_outputs(release.output, reads=files, force=release.force)
+        release.check_payment(payment)
+        payment.setdefault("ledger", None)
         reports: list[Any] = []
         charges: list[Any] = []
-        source = inputs.fields("source", RoundSource)
         with owner_warnings(), progress("adding up contributions") as count_rows:
             round_ = RoundSource(files, **source, report=reports.append, progress=count_rows)
-            ensemble = PrivateEnsemble(**inputs.values["mechanism"])
-            release = make_release(ensemble, round_, Payment(**payment, report=charges.append))
-        write_release(release, options, reports[0], *charges)
+            charged = Payment(**payment, report=charges.append)
+            made = make_release(PrivateEnsemble(**mechanism), round_, charged)
+        write_release(made, release, reports[0], *charges)
 
-    parts = {
-        "sent": _Sent,
-        "source": RoundSource,
-        "mechanism": PrivateEnsemble,
-        "payment": Payment,
-        "release": ReleaseOptions,
-    }
-    summary = (
-        "Publish the noisy sum of what parties contributed.\n\nA contribution that is missing or"
-        " malformed counts as zero."
-    )
-    return make_command("aggregate", parts, run, help=summary)
-
-
-COMMANDS = {"contribute": _contribute_command, "aggregate": _aggregate_command}
+    return make_command(aggregate, source=RoundSource, mechanism=PrivateEnsemble, payment=Payment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,11 +196,7 @@ class _Simulation(JsonOutput, Overwriting):
     output: Path = output_option(
         Path("suffice-parties.html"),
         "The HTML page to write, with a plot. Default: suffice-parties.html.",
-        name="--output",
-        short="-o",
-        parse=Path,
-        path=Path,
-        writes=True,
+        **OUTPUT,
     )
 
 
@@ -228,17 +205,10 @@ def _parties_command() -> TyperCommand:
     from suffice.owner.labelled import Preprocessing
     from suffice.owner.parties.ensemble import PrivateEnsemble
 
-    def of_ensemble(name: str, declared: Option) -> Option | None:
-        return declared if name in ("classes", "lam") else None
-
-    def of_rows(name: str, declared: Option) -> Option | None:
-        return declared if name in ("categories", "map", "missing") else None
-
-    def run(inputs: Inputs) -> None:
+    def parties(options: _Simulation, ensemble: dict[str, Any], mapped: dict[str, Any]) -> None:
+        """Compare the accuracy of methods for many parties."""
         from suffice.papers import hamm
-        from suffice.papers.hamm import Shares
 
-        options = inputs.make("simulation", _Simulation)
         if options.seed < 0:
             raise ParameterError("--seed must be 0 or more.")
         with steps("simulating") as show_step:
@@ -253,9 +223,9 @@ def _parties_command() -> TyperCommand:
                 progress=show_step,
                 party=options.party,
                 parties=options.count,
-                shares=Shares(options.aux_share, options.test_share),
-                **{"lam": 1e-4, "classes": (0, 1), **inputs.values["ensemble"]},
-                **inputs.values["mapped"],
+                shares=hamm.Shares(options.aux_share, options.test_share),
+                **{"lam": 1e-4, "classes": (0, 1), **ensemble},
+                **mapped,
             )
         page = hamm.write_simulation(results, options.output, overwrite=options.force)
         if options.json:
@@ -264,26 +234,14 @@ def _parties_command() -> TyperCommand:
         show_table(page.title, page.columns, page.rows)
         say(f"The page with the plot: {options.output}")
 
-    parts = {
-        "simulation": _Simulation,
-        "ensemble": selected_fields(PrivateEnsemble, of_ensemble),
-        "mapped": selected_fields(Preprocessing, of_rows),
-    }
-    summary = "Compare the accuracy of methods for many parties."
-    return make_command("parties", parts, run, help=summary)
+    return make_command(
+        parties,
+        ensemble=selected_fields(PrivateEnsemble, ("classes", "lam")),
+        mapped=selected_fields(Preprocessing, ("categories", "map", "missing")),
+    )
 
 
 simulate_app = typer.Typer(
     cls=group_with({"parties": _parties_command}),
     help="Simulate many parties on a public table.",
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``simulate``."""
-    app.add_typer(simulate_app, name="simulate", no_args_is_help=True)
-
-
-@simulate_app.callback()
-def _simulate() -> None:
-    """Keep ``parties`` a command of its own, though it is the only one."""

@@ -1,6 +1,6 @@
 """Commands of the two-agent protocol: propose (the learner), grant (the owner)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -9,30 +9,28 @@ import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import (
-    Inputs,
     OutputFile,
     check_outputs,
     make_command,
     refuse_unused,
     selected_fields,
 )
-from suffice.cli.output import progress, say, show_json, show_pairs
+from suffice.cli.output import Pair, progress, say, show_json, show_pairs
 from suffice.cli.releases import TABLE_HELP, Reading, save_charged
 from suffice.errors import ParameterError
 from suffice.options import (
+    FILE,
+    NEW_FILE,
     REQUIRED,
-    Option,
     budget_option,
     data_option,
     ledger_file,
     names,
+    options_of,
     output_option,
     preprocessing_option,
 )
 from suffice.plain_text import listed, name, phrase
-
-__all__ = ["COMMANDS", "describe_message", "show_message"]
-
 
 _NAMES_PER_LINE = 50  # a printed line has at most 4000 characters
 _REASONS = 8  # of many
@@ -43,16 +41,14 @@ _TITLES = {
     "refused": "an owner's answer: the proposal is refused; nothing was released or charged",
 }
 
-Pair = tuple[str, str]
-
 
 def show_message(message: Any, more: Mapping[str, Sequence[str]], *, json: bool) -> None:
     """Print a proposal or an answer; ``more`` comes first."""
     if json:
         show_json({**more, **message.to_json()})
         return
-    show_pairs([*((key, "; ".join(lines)) for key, lines in more.items())])
-    show_pairs(list(describe_message(message)))
+    show_pairs([(key, "; ".join(lines)) for key, lines in more.items()])
+    show_pairs(describe_message(message))
 
 
 def describe_message(message: Any) -> Iterator[Pair]:
@@ -126,11 +122,10 @@ class _Proposed(OutputFile):
     token: Path | None = data_option(
         None,
         "With --to: file that holds your token. Default: the environment's SUFFICE_TOKEN.",
-        parse=Path,
-        path=Path,
+        **FILE,
     )
     key: Path | None = data_option(
-        None, "With --to: the owner's public key, which checks the release.", parse=Path, path=Path
+        None, "With --to: the owner's public key, which checks the release.", **FILE
     )
 
     @property
@@ -155,44 +150,37 @@ class _Proposed(OutputFile):
         check_outputs(*outputs, reads=(self.rows, self.token, self.key), force=self.force)
 
 
-def _propose_command() -> TyperCommand:
+def propose(proposal: _Proposed, reading: Reading, operator: dict[str, Any]) -> None:
+    """Ask an owner for a release of the labels of public rows.
+
+    The proposal names the rows, the columns and the epsilon. The owner answers it with `suffice
+    grant`. With --to, it is sent to the owner's service, and the exit codes are those of `suffice
+    grant`.
+    """
+    from suffice.protocol import grant
+
+    proposal.check_service()
+    with progress("reading"):
+        message = grant.propose(
+            reading.open(proposal.rows),
+            features=proposal.features,
+            purpose=proposal.purpose,
+            **operator,
+        )
+    message.save(proposal.proposal_path, overwrite=proposal.force)
+    if proposal.to is not None:
+        _send(proposal, message)
+    show_message(message, {"written": [str(proposal.output)]}, json=proposal.json)
+
+
+def propose_command() -> TyperCommand:
     """Return ``suffice propose``."""
     from suffice.owner.mean_operator import MeanOperator
 
     requested = ("epsilon", "delta", "mechanism", "classes", "map", "missing", "pipeline")
-
-    def shared(name: str, declared: Option) -> Option | None:
-        required = replace(declared, required=name == "epsilon")
-        return required if name in requested else None
-
-    def run(inputs: Inputs) -> None:
-        from suffice.protocol import grant
-
-        options = inputs.make("proposal", _Proposed)
-        options.check_service()
-        with progress("reading"):
-            proposal = grant.propose(
-                inputs.make("reading", Reading).table(options.rows),
-                features=options.features,
-                purpose=options.purpose,
-                **inputs.values["operator"],
-            )
-        proposal.save(options.proposal_path, overwrite=options.force)
-        if options.to is not None:
-            _send(options, proposal)
-        show_message(proposal, {"written": [str(options.output)]}, json=options.json)
-
-    parts = {
-        "proposal": _Proposed,
-        "reading": Reading,
-        "operator": selected_fields(MeanOperator, shared),
-    }
-    summary = (
-        "Ask an owner for a release of the labels of public rows.\n\nThe proposal names the rows,"
-        " the columns and the epsilon. The owner answers it with `suffice grant`. With --to, it is"
-        " sent to the owner's service, and the exit codes are those of `suffice grant`."
-    )
-    return make_command("propose", parts, run, help=summary)
+    declared = options_of(MeanOperator)
+    options = {name: replace(declared[name], required=name == "epsilon") for name in requested}
+    return make_command(propose, operator=selected_fields(MeanOperator, options))
 
 
 def _send(options: _Proposed, proposal: Any) -> NoReturn:
@@ -203,8 +191,15 @@ def _send(options: _Proposed, proposal: Any) -> NoReturn:
     reply, release = remote.propose(
         proposal, str(options.dataset), tell=lambda line: say(f"suffice: {line}", error=True)
     )
-    files = [options.proposal_path, options.answer_path]
-    if release is not None:
+    _write_answer(reply, release, options, [options.proposal_path])
+
+
+def _write_answer(
+    reply: Any, release: Any, options: "_Proposed | _Grant", others: Sequence[Path] = ()
+) -> NoReturn:
+    """Write an answer and its release, print it, and end as the answer says."""
+    files = [*others, options.answer_path]
+    if release is not None:  # saved first: an answer must not name a file that does not exist
         save_charged(release, options.output, force=options.force)
         files.insert(0, options.output)
     reply.save(options.answer_path, overwrite=options.force)
@@ -222,10 +217,7 @@ class _Grant(OutputFile):
         REQUIRED, "Column that holds the private labels, for example diagnosis."
     )
     policy: Path = budget_option(
-        REQUIRED,
-        "What you grant, as JSON; docs/protocol.md lists its fields.",
-        parse=Path,
-        path=Path,
+        REQUIRED, "What you grant, as JSON; docs/protocol.md lists its fields.", **FILE
     )
     ledger: str = budget_option(
         REQUIRED,
@@ -234,84 +226,47 @@ class _Grant(OutputFile):
     )
     dataset: str = budget_option(REQUIRED, "Name of the data set in the ledger.")
     pipeline_from: Path | None = preprocessing_option(
-        None,
-        "Earlier release whose scaling the proposal names.",
-        parse=Path,
-        path=Path,
+        None, "Earlier release whose scaling the proposal names.", **FILE
     )
     answer: Path | None = output_option(
-        None,
-        "The answer to write. Default: the output's name, with .answer.json.",
-        parse=Path,
-        path=Path,
-        writes=True,
+        None, "The answer to write. Default: the output's name, with .answer.json.", **NEW_FILE
     )
-    sign: Path | None = output_option(
-        None, "Sign the release with this private key.", parse=Path, path=Path
-    )
+    sign: Path | None = output_option(None, "Sign the release with this private key.", **FILE)
 
     @property
     def answer_path(self) -> Path:
         """The answer to write."""
         return self.answer or self.output.with_suffix(".answer.json")
 
-    def check_default_answer(self) -> None:
-        """Raise if the answer, whose name was not typed, cannot be written."""
-        if self.answer is None:
-            ledger = ledger_file(self.ledger)
-            reads = (self.proposal, self.table, self.policy, ledger, self.pipeline_from)
-            outputs = (self.output, self.answer_path)
-            check_outputs(*outputs, reads=(*reads, self.sign), force=self.force)
 
+def grant(grant: _Grant, reading: Reading) -> None:
+    """Answer a learner's proposal, as your policy allows.
 
-def _grant_command() -> TyperCommand:
-    """Return ``suffice grant``."""
-
-    def run(inputs: Inputs) -> None:
-        options = inputs.make("grant", _Grant)
-        options.check_default_answer()
-        reply, release = _granted(options, inputs.make("reading", Reading))
-        files = [options.answer_path]
-        if release is not None:  # saved first: an answer must not name a file that does not exist
-            save_charged(release, options.output, force=options.force)
-            files.insert(0, options.output)
-        reply.save(options.answer_path, overwrite=options.force)
-        show_message(reply, {"written": list(map(str, files))}, json=options.json)
-        raise typer.Exit(reply.exit_code)
-
-    summary = (
-        "Answer a learner's proposal, as your policy allows.\n\nThe exit code is 0 if the release"
-        " is granted, 8 if the answer is a counter-proposal, 9 if it is a refusal. Only a grant is"
-        " charged."
-    )
-    return make_command("grant", {"grant": _Grant, "reading": Reading}, run, help=summary)
-
-
-def _granted(options: _Grant, reading: Reading) -> tuple[Any, Any]:
-    """Return the answer to a proposal, and the release if it is granted."""
+    The exit code is 0 if the release is granted, 8 if the answer is a counter-proposal, 9 if it is
+    a refusal. Only a grant is charged.
+    """
     from suffice.owner.ledger import Ledger
     from suffice.owner.policy import Policy
-    from suffice.protocol import grant
+    from suffice.protocol import grant as protocol
     from suffice.protocol.messages import Proposal
     from suffice.release.codec import load
 
-    proposal, policy = Proposal.load(options.proposal), Policy.load(options.policy)
-    earlier = options.pipeline_from
+    earlier = grant.pipeline_from
+    if grant.answer is None:  # its name was not typed, so nobody checked it
+        reads = (grant.proposal, grant.table, grant.policy, ledger_file(grant.ledger), earlier)
+        outputs = (grant.output, grant.answer_path)
+        check_outputs(*outputs, reads=(*reads, grant.sign), force=grant.force)
+    proposal, policy = Proposal.load(grant.proposal), Policy.load(grant.policy)
     with progress("reading") as count_rows:
-        return grant.grant(
+        reply, release = protocol.grant(
             proposal,
-            reading.table(options.table),
+            reading.open(grant.table),
             policy=policy,
-            ledger=Ledger(options.ledger),
-            dataset=options.dataset,
-            label=options.label,
+            ledger=Ledger(grant.ledger),
+            dataset=grant.dataset,
+            label=grant.label,
             pipeline=None if earlier is None else load(earlier).pipeline,
-            key=options.sign,
+            key=grant.sign,
             progress=count_rows,
         )
-
-
-COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
-    "propose": _propose_command,
-    "grant": _grant_command,
-}
+    _write_answer(reply, release, grant)

@@ -6,10 +6,8 @@ from typing import Any
 
 import typer
 
-from suffice.cli.help import example_of, option_tables
+from suffice.cli.building import example_of, option_tables
 from suffice.cli.main import SECTIONS, app
-
-__all__ = ["commands", "reference"]
 
 _HEAD = "| parameter | meaning | default |\n|---|---|---|\n"
 

@@ -4,28 +4,28 @@ There is one ``plan NAME`` and one ``release NAME`` for every mechanism that is 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, is_dataclass, replace
-from functools import partial
+from dataclasses import MISSING, asdict, dataclass, is_dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import (
-    Inputs,
+    PLOT,
+    Context,
+    HelpfulGroup,
     JsonOutput,
     OutputFile,
     Overwriting,
-    Parts,
     make_command,
     refuse_unused,
     selected_fields,
 )
-from suffice.cli.help import Context, HelpfulCommand, HelpfulGroup, Maker
 from suffice.cli.output import owner_warnings, progress, say, show_json, show_pairs, show_table
 from suffice.errors import ParameterError, StorageError
 from suffice.options import (
+    FILE,
     REQUIRED,
     Option,
     budget_option,
@@ -36,22 +36,6 @@ from suffice.options import (
     values,
 )
 from suffice.plain_text import listed
-
-__all__ = [
-    "COMMANDS",
-    "TABLE_HELP",
-    "PlanGroup",
-    "Reading",
-    "ReleaseGroup",
-    "ReleaseOptions",
-    "count_rows_of",
-    "ledger_arguments",
-    "register",
-    "save_charged",
-    "with_ledger_classes",
-    "write_release",
-]
-
 
 TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
@@ -77,7 +61,6 @@ class Reading:
         "Encoding of a CSV file, for example latin-1. Default: as its first line and public columns"
         " show it, else utf-8.",
     )
-
     query: str | None = data_option(
         None,
         "SQL query whose rows are the table; the table is then the address of a database:"
@@ -93,13 +76,13 @@ class Reading:
         """Return several tables; a query is for those that are addresses of databases."""
         stored = [path.startswith(_DATABASES) for path in paths]
         if self.query is None or all(stored) or not any(stored):
-            return [self.table(path) for path in paths]
+            return [self.open(path) for path in paths]
         files = replace(self, query=None, order_by=None)
         databases = replace(self, delimiter=None, decimal=None, encoding=None)
         readings = [databases if in_database else files for in_database in stored]
-        return [reading.table(path) for reading, path in zip(readings, paths, strict=True)]
+        return [reading.open(path) for reading, path in zip(readings, paths, strict=True)]
 
-    def table(self, path: str | Path) -> Any:
+    def open(self, path: str | Path) -> Any:
         """Return what the library reads as a table: a file, or the query of a database."""
         if self.query is None:
             from suffice.tables.files import TableFile
@@ -111,6 +94,13 @@ class Reading:
         for name in ("delimiter", "decimal", "encoding"):
             refuse_unused("with --query", {f"--{name}": getattr(self, name)})
         return Query(str(path), self.query, tuple(self.order_by or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table(Reading):
+    """The table of an owner, and its form."""
+
+    table: str = data_option(REQUIRED, TABLE_HELP, path=Path, argument=True)
 
 
 def count_rows_of(table: Any, count_rows: Callable[[int], None] | None) -> Any:
@@ -146,34 +136,18 @@ class ReleaseOptions(OutputFile):
     no_ledger: bool = budget_option(
         False, "Release without a ledger: nothing will limit the total."
     )
-    sign: Path | None = output_option(
-        None, "Sign the file with this private key.", parse=Path, path=Path
-    )
+    sign: Path | None = output_option(None, "Sign the file with this private key.", **FILE)
 
-
-def ledger_arguments(payment: Mapping[str, Any], options: ReleaseOptions) -> dict[str, Any]:
-    """Return the ledger's arguments of a release; to have none takes an option of its own."""
-    if ("ledger" in payment) == options.no_ledger:
-        raise ParameterError(
-            "Choose a ledger: --ledger FILE --dataset NAME. To release without a budget, use"
-            " --no-ledger."
-        )
-    if options.no_ledger:
-        unused = {f"--{name}": payment.get(name) for name in ("dataset", "request")}
-        refuse_unused("with --no-ledger", unused)
-    return {"ledger": None, **payment}
-
-
-def with_ledger_classes(
-    fields: Mapping[str, Any], payment: Mapping[str, Any], label: str | None, mechanism: Any
-) -> dict[str, Any]:
-    """Return the fields of a mechanism, with the classes of the ledger unless others are given."""
-    ledger, dataset = payment.get("ledger"), payment.get("dataset")
-    has_classes = "classes" in mechanism.__dataclass_fields__
-    if not has_classes or "classes" in fields or ledger is None or not dataset:
-        return dict(fields)
-    declared = ledger.classes(dataset, label)
-    return dict(fields) if declared is None else {**fields, "classes": declared}
+    def check_payment(self, payment: Mapping[str, Any]) -> None:
+        """Raise unless there is a ledger; to have none takes an option of its own."""
+        if ("ledger" in payment) == self.no_ledger:
+            raise ParameterError(
+                "Choose a ledger: --ledger FILE --dataset NAME. To release without a budget, use"
+                " --no-ledger."
+            )
+        if self.no_ledger:
+            unused = {f"--{name}": payment.get(name) for name in ("dataset", "request")}
+            refuse_unused("with --no-ledger", unused)
 
 
 def write_release(
@@ -192,15 +166,19 @@ def write_release(
         release.save(options.output, overwrite=options.force)
     else:
         save_charged(release, options.output, force=options.force)
-    facts = {} if report is None else {key: _json_value(v) for key, v in report.facts.items()}
     if options.json:
-        guarantees = [guarantee.to_json() for guarantee in release.guarantees]
-        counts = facts or {"rows": release.rows}
+        facts = {} if report is None else {key: _json_value(v) for key, v in report.facts.items()}
         charged = {}
         if made is not None:
-            day = made.time.date().isoformat()
-            charged = {"repeated": made.repeated, "made": day}
-        show_json({"written": str(options.output), **charged, **counts, "guarantees": guarantees})
+            charged = {"repeated": made.repeated, "made": made.time.date().isoformat()}
+        show_json(
+            {
+                "written": str(options.output),
+                **charged,
+                **(facts or {"rows": release.rows}),
+                "guarantees": [guarantee.to_json() for guarantee in release.guarantees],
+            }
+        )
         return
     for line in () if report is None else report.lines:
         say(f"suffice: {line}", error=True)
@@ -232,133 +210,6 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class _MechanismGroup(HelpfulGroup):
-    """A group with a command for every mechanism of the registry."""
-
-    make: ClassVar[Callable[..., TyperCommand]]
-
-    def list_commands(self, ctx: Context) -> list[str]:
-        """Return the names of all mechanisms."""
-        from suffice.owner.mechanism import mechanism_names
-
-        del ctx
-        return mechanism_names()
-
-    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
-        """Return the command of one mechanism; nothing else is imported for it."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        return type(self).make(cmd_name)
-
-
-def _release_command(name: str) -> TyperCommand:
-    from suffice.owner.mechanism import Payment, make_release, mechanism_of
-
-    mechanism = mechanism_of(name)
-    parts: Parts = {
-        "table": _Table,
-        "reading": Reading,
-        "source": mechanism.source,
-        "mechanism": selected_fields(mechanism, partial(_released, mechanism)),
-        "positive": _Positive if "classes" in options_of(mechanism) else _NoOptions,
-        "payment": Payment,
-        "release": ReleaseOptions,
-    }
-
-    def run(inputs: Inputs) -> None:
-        table = inputs.make("reading", Reading).table(inputs.values["table"]["table"])
-        options = inputs.make("release", ReleaseOptions)
-        source = inputs.fields("source", mechanism.source)
-        payment = ledger_arguments(inputs.values["payment"], options)
-        fields = with_ledger_classes(
-            inputs.values["mechanism"], payment, source.get("label"), mechanism
-        )
-        fields = _with_positive(fields, inputs, mechanism)
-        reports: list[Any] = []
-        charges: list[Any] = []
-        with owner_warnings(), progress("reading") as count_rows:
-            data = mechanism.source(table, **source, report=reports.append, progress=count_rows)
-            charged = Payment(**payment, report=charges.append)
-            release = make_release(mechanism(**fields), data, charged)
-        write_release(release, options, reports[0] if reports else None, *charges)
-
-    summary = str(mechanism.__doc__).partition("\n")[0]
-    return make_command(name, parts, run, help=mechanism.release_help or summary)
-
-
-def _plan_command(name: str) -> TyperCommand:
-    from suffice.owner.mechanism import mechanism_of
-
-    mechanism: Any = mechanism_of(name)
-    if mechanism.planner is not None:
-        return _planner_command(mechanism)
-    parts: Parts = {
-        "table": _Table,
-        "reading": Reading,
-        "source": mechanism.source,
-        "mechanism": selected_fields(mechanism, _planned),
-        "positive": _Positive if "classes" in options_of(mechanism) else _NoOptions,
-        "display": _PlanDisplay,
-    }
-
-    def run(inputs: Inputs) -> None:
-        table = inputs.make("reading", Reading).table(inputs.values["table"]["table"])
-        fields = _with_positive(dict(inputs.values["mechanism"]), inputs, mechanism)
-        epsilons = fields.pop("epsilon", [])
-        request = mechanism(**fields, **({"epsilon": epsilons[0]} if epsilons else {}))
-        display = inputs.make("display", _PlanDisplay)
-        display.check()
-        compared = epsilons if len(epsilons) > 1 else ()
-        with progress("reading") as count_rows:
-            source = mechanism.source(
-                table, **inputs.fields("source", mechanism.source), progress=count_rows
-            )
-            with source.running() as opened:
-                plan = request.plan(opened, compared)
-        display.show(plan)
-
-    return make_command(name, parts, run, help=_plan_help(mechanism))
-
-
-def _planner_command(mechanism: Any) -> TyperCommand:
-    """Return ``plan NAME`` of a mechanism that plans without a table of its own."""
-
-    def run(inputs: Inputs) -> None:
-        display = inputs.make("display", _PlanDisplay)
-        display.check()
-        display.show(mechanism.planner(**inputs.values["planner"]).plan())
-
-    parts: Parts = {"planner": mechanism.planner, "display": _PlanDisplay}
-    return make_command(mechanism.name, parts, run, help=_plan_help(mechanism))
-
-
-def _plan_help(mechanism: Any) -> str:
-    summary = mechanism.plan_help or f"Predict what `release {mechanism.name}` would give."
-    return f"{summary}\n\nA plan reads no private value, and is not charged to a budget."
-
-
-class ReleaseGroup(_MechanismGroup):
-    """``suffice release``."""
-
-    make = staticmethod(_release_command)
-
-
-class PlanGroup(_MechanismGroup):
-    """``suffice plan``."""
-
-    make = staticmethod(_plan_command)
-
-
-@dataclass(frozen=True)
-class _Table:
-    table: str = data_option(
-        REQUIRED,
-        TABLE_HELP,
-        path=Path,
-        argument=True,
-    )
-
-
 @dataclass(frozen=True)
 class _Positive:
     positive: str | None = data_option(
@@ -368,18 +219,21 @@ class _Positive:
     )
 
 
-@dataclass(frozen=True)
-class _NoOptions:
-    """No option at all."""
+def _fields(mechanism: Any, options: Mapping[str, Option]) -> type:
+    """Return fields of a mechanism as options, and ``--positive`` if it has classes."""
+    selected = selected_fields(mechanism, options)
+    if "classes" not in options_of(mechanism):
+        return selected
+    return make_dataclass(selected.__name__, (), bases=(_Positive, selected), frozen=True)
 
 
-def _with_positive(fields: dict[str, Any], inputs: Inputs, mechanism: Any) -> dict[str, Any]:
+def _positive_last(fields: dict[str, Any], mechanism: Any) -> dict[str, Any]:
     """Return the fields of a mechanism, the positive one of two classes last."""
-    from suffice.tables.labels import canonical_class
-
-    word = inputs.values.get("positive", {}).get("positive")
+    word = fields.pop("positive", None)
     if word is None:
         return fields
+    from suffice.tables.columns import canonical_class
+
     classes = fields.get("classes", mechanism.__dataclass_fields__["classes"].default)
     (positive,) = values(f'"{word}"') if "," in word else values(word)
     others = [name for name in classes if canonical_class(name) != canonical_class(positive)]
@@ -391,20 +245,58 @@ def _with_positive(fields: dict[str, Any], inputs: Inputs, mechanism: Any) -> di
     return {**fields, "classes": (others[0], last)}
 
 
+def _release_command(name: str) -> TyperCommand:
+    """Return ``suffice release NAME``."""
+    from suffice.owner.mechanism import Payment, make_release, mechanism_of
+
+    mechanism: Any = mechanism_of(name)
+
+    def run(
+        table: _Table,
+        source: dict[str, Any],
+        fields: dict[str, Any],
+        payment: dict[str, Any],
+        release: ReleaseOptions,
+    ) -> None:
+        data = table.open(table.table)
+        release.check_payment(payment)
+        ledger, dataset = payment.setdefault("ledger", None), payment.get("dataset")
+        has_classes = "classes" in mechanism.__dataclass_fields__
+        if has_classes and "classes" not in fields and ledger is not None and dataset:
+            declared = ledger.classes(dataset, source.get("label"))
+            fields |= {} if declared is None else {"classes": declared}
+        fields = _positive_last(fields, mechanism)
+        reports: list[Any] = []
+        charges: list[Any] = []
+        with owner_warnings(), progress("reading") as count_rows:
+            private = mechanism.source(data, **source, report=reports.append, progress=count_rows)
+            charged = Payment(**payment, report=charges.append)
+            made = make_release(mechanism(**fields), private, charged)
+        write_release(made, release, reports[0] if reports else None, *charges)
+
+    offered = {
+        field: replace(
+            option,
+            required=option.required or mechanism.__dataclass_fields__[field].default is MISSING,
+        )
+        for field, option in options_of(mechanism).items()
+        if option.released
+    }
+    return make_command(
+        run,
+        name,
+        mechanism.release_help or str(mechanism.__doc__).partition("\n")[0],
+        source=mechanism.source,
+        fields=_fields(mechanism, offered),
+        payment=Payment,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class _PlanDisplay(JsonOutput, Overwriting):
     """How a plan is shown."""
 
-    plot: Path | None = output_option(
-        None, "Draw the plan to this SVG, PNG or PDF file.", parse=Path, path=Path, writes=True
-    )
-
-    def check(self) -> None:
-        """Raise if the plan could not be drawn."""
-        if self.plot is not None:
-            from suffice.pages.plots import check_plot
-
-            check_plot(self.plot)
+    plot: Path | None = output_option(None, "Draw the plan to this SVG, PNG or PDF file.", **PLOT)
 
     def show(self, plan: Any) -> None:
         """Draw a plan, and print it."""
@@ -416,7 +308,7 @@ class _PlanDisplay(JsonOutput, Overwriting):
 
 
 def _show_plan(plan: Any, *, as_json: bool) -> None:
-    """Print a plan as JSON, or as a table with its advice."""
+    """Print a plan or an advice as JSON, or as a table with its advice."""
     if as_json:
         show_json(plan.to_json())
         return
@@ -424,63 +316,68 @@ def _show_plan(plan: Any, *, as_json: bool) -> None:
     say(*plan.advice)
 
 
-def _planned(name: str, declared: Option) -> Option | None:
-    """Return the option of a field that a plan has a use for; epsilon can be repeated."""
-    if not declared.planned:
-        return None
-    if name != "epsilon":
-        return declared
-    return replace(
-        declared,
-        help="Epsilon, for example 1. Repeat it to compare several.",
-        parse=numbers,
-        many=True,
-        required=True,
-    )
+def _plan_command(name: str) -> TyperCommand:
+    """Return ``suffice plan NAME``; some mechanisms plan without a table of their own."""
+    from suffice.owner.mechanism import mechanism_of
+
+    mechanism: Any = mechanism_of(name)
+    summary = mechanism.plan_help or f"Predict what `release {name}` would give."
+    summary += "\n\nA plan reads no private value, and is not charged to a budget."
+    if mechanism.planner is not None:
+
+        def run_planner(planner: dict[str, Any], display: _PlanDisplay) -> None:
+            display.show(mechanism.planner(**planner).plan())
+
+        return make_command(run_planner, name, summary, planner=mechanism.planner)
+
+    def run(
+        table: _Table, source: dict[str, Any], fields: dict[str, Any], display: _PlanDisplay
+    ) -> None:
+        data = table.open(table.table)
+        fields = _positive_last(fields, mechanism)
+        epsilons = fields.pop("epsilon", [])
+        request = mechanism(**fields, **({"epsilon": epsilons[0]} if epsilons else {}))
+        with (
+            progress("reading") as count_rows,
+            mechanism.source(data, **source, progress=count_rows).running() as opened,
+        ):
+            plan = request.plan(opened, epsilons if len(epsilons) > 1 else ())
+        display.show(plan)
+
+    offered = {field: option for field, option in options_of(mechanism).items() if option.planned}
+    if "epsilon" in offered:
+        offered["epsilon"] = replace(
+            offered["epsilon"],
+            help="Epsilon, for example 1. Repeat it to compare several.",
+            parse=numbers,
+            many=True,
+            required=True,
+        )
+    fields = _fields(mechanism, offered)
+    return make_command(run, name, summary, source=mechanism.source, fields=fields)
 
 
-def _released(mechanism: Any, name: str, declared: Option) -> Option | None:
-    """Return the option of a field that a release has a use for; required as the field is."""
-    if not declared.released:
-        return None
-    required = mechanism.__dataclass_fields__[name].default is MISSING
-    return replace(declared, required=declared.required or required)
+class ReleaseGroup(HelpfulGroup):
+    """``suffice release``, with a command for every mechanism of the registry."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names of all mechanisms."""
+        from suffice.owner.mechanism import mechanism_names
+
+        del ctx
+        return mechanism_names()
+
+    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
+        """Return the command of one mechanism; nothing else is imported for it."""
+        return _release_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
-_HELP = (
-    "Say which release to make, with its options and its commands.\n\n"
-    "Advice reads the columns, the number of rows and public tables. With private labels the rows"
-    " are public, and the labels are not read. Advice is not charged to a budget."
-)
+class PlanGroup(ReleaseGroup):
+    """``suffice plan``."""
 
-
-def _advise_command() -> TyperCommand:
-    """Return ``suffice advise``."""
-    from suffice.owner.advice import Question
-    from suffice.owner.source import Source
-
-    parts: Parts = {
-        "table": _Table,
-        "reading": Reading,
-        "source": Source,
-        "question": Question,
-        "output": JsonOutput,
-    }
-
-    def run(inputs: Inputs) -> None:
-        from suffice.owner.advice import answer
-
-        table = inputs.make("reading", Reading).table(inputs.values["table"]["table"])
-        question = inputs.make("question", Question)
-        with progress("reading") as count_rows:
-            source = Source(table, **inputs.fields("source", Source), progress=count_rows)
-            advice = answer(question, source)
-        _show_plan(advice, as_json=inputs.make("output", JsonOutput).json)
-
-    return make_command("advise", parts, run, help=_HELP)
-
-
-COMMANDS: Mapping[str, Maker] = {"advise": _advise_command}
+    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
+        """Return the command of one mechanism; nothing else is imported for it."""
+        return _plan_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
 plan_app = typer.Typer(
@@ -491,17 +388,25 @@ release_app = typer.Typer(
 )
 
 
-@plan_app.callback()
-@release_app.callback()
-def _mechanisms() -> None:
-    """Keep both groups, though their commands are made when they are needed."""
+def advise_command() -> TyperCommand:
+    """Return ``suffice advise``."""
+    from suffice.owner.advice import Question, answer
+    from suffice.owner.source import Source
 
+    def advise(
+        table: _Table, source: dict[str, Any], question: dict[str, Any], output: JsonOutput
+    ) -> None:
+        """Say which release to make, with its options and its commands.
 
-def register(app: typer.Typer) -> None:
-    """Add the owner's commands."""
-    app.add_typer(plan_app, name="plan", no_args_is_help=True)
-    app.add_typer(release_app, name="release", no_args_is_help=True)
-    app.command(cls=HelpfulCommand)(keygen)
+        Advice reads the columns, the number of rows and public tables. With private labels the
+        rows are public, and the labels are not read. Advice is not charged to a budget.
+        """
+        data, asked = table.open(table.table), Question(**question)
+        with progress("reading") as count_rows:
+            advice = answer(asked, Source(data, **source, progress=count_rows))
+        _show_plan(advice, as_json=output.json)
+
+    return make_command(advise, source=Source, question=Question)
 
 
 def keygen(

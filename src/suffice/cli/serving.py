@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.cli.help import HelpfulCommand, group_with
+from suffice.cli.building import HelpfulCommand, group_with
 from suffice.cli.output import reported, say, show_json, show_table
 from suffice.errors import ParameterError, ServiceError
 from suffice.strict_json import plain
 
 if TYPE_CHECKING:
     from suffice.service.records import ServiceRecords
-
-__all__ = ["register", "run_demo_service"]
-
 
 _LEARNER = "learner"  # the folder of what the learner has: rows, token, the owner's public key
 _WAIT_SECONDS = 120.0
@@ -211,12 +208,6 @@ _ORDER = {"Commands": ("new", "list", "revoke")}
 token_app = typer.Typer(
     cls=group_with({}, _ORDER), help="Make, list and revoke the tokens of a service."
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``serve`` and ``token``."""
-    app.command("serve", cls=HelpfulCommand)(serve)
-    app.add_typer(token_app, name="token", no_args_is_help=True)
 
 
 def serve(

@@ -2,15 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from suffice.cli import building
-from suffice.cli.building import Inputs, OutputFile, check_outputs, make_command, refuse_unused
-from suffice.cli.help import HelpfulCommand, group_with
+from suffice.cli.building import (
+    HelpfulCommand,
+    OutputFile,
+    check_outputs,
+    group_with,
+    make_command,
+    refuse_unused,
+)
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.releases import ReleaseOptions, write_release
 from suffice.errors import CorruptFileError, ParameterError, StorageError, SufficeError
@@ -27,8 +33,6 @@ from suffice.options import (
     value_or_by_column,
 )
 from suffice.participant import MOST_BYTES
-
-__all__ = ["register"]
 
 SurveyPath = Annotated[Path, typer.Argument(help="The survey's file.")]
 
@@ -143,51 +147,40 @@ class _New(OutputFile):
             refuse_unused("without --noise-type gaussian", {"--delta": self.delta})
 
 
-def _new_command() -> TyperCommand:
-    """Return ``suffice survey new``."""
+def new(survey: _New) -> None:
+    """Write a survey: its questions, and how answers are changed."""
+    from suffice.owner.survey import new_survey
+    from suffice.release.file import write_whole
 
-    def run(inputs: Inputs) -> None:
-        from suffice.owner.survey import new_survey
-        from suffice.release.file import write_whole
-
-        building = inputs.make("survey", _New)
-        building.check_noise()
-        numbers, variances = dict(building.ranges), ByColumn.of(building.noise)
-        survey = new_survey(
-            building.title,
-            states=building.states,
-            ranges=numbers,
-            **building.flips(),
-            noise={**_same_for(numbers, variances.others), **variances.named},
-            kernel=building.kernel or "laplace",
-            texts=dict(building.texts),
-            label=building.label,
-            delta=1e-6 if building.delta is None else building.delta,
-            language=building.language,
-        )
-        write_whole(building.output, survey.data, overwrite=building.force)
-        if building.json:
-            show_json({"written": str(building.output), **survey.content})
-            return
-        guarantees = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
-        all_answers = ("all answers", survey.content["guarantee"])
-        show_pairs(
-            [("written", str(building.output)), ("survey", survey.id), *guarantees, all_answers]
-        )
-
-    summary = "Write a survey: its questions, and how answers are changed."
-    return make_command("new", {"survey": _New}, run, help=summary)
+    survey.check_noise()
+    numbers, variances = dict(survey.ranges), ByColumn.of(survey.noise)
+    made = new_survey(
+        survey.title,
+        states=survey.states,
+        ranges=numbers,
+        **survey.flips(),
+        noise={**_same_for(numbers, variances.others), **variances.named},
+        kernel=survey.kernel or "laplace",
+        texts=dict(survey.texts),
+        label=survey.label,
+        delta=1e-6 if survey.delta is None else survey.delta,
+        language=survey.language,
+    )
+    write_whole(survey.output, made.data, overwrite=survey.force)
+    if survey.json:
+        show_json({"written": str(survey.output), **made.content})
+        return
+    guarantees = [(q["name"], q["guarantee"]) for q in made.content["questions"]]
+    all_answers = ("all answers", made.content["guarantee"])
+    show_pairs([("written", str(survey.output)), ("survey", made.id), *guarantees, all_answers])
 
 
 survey_app = typer.Typer(
-    cls=group_with({"new": _new_command}, {"Commands": ("new", "respond", "collect")}),
+    cls=group_with(
+        {"new": partial(make_command, new)}, {"Commands": ("new", "respond", "collect")}
+    ),
     help="Ask people, who change their answers at random themselves.",
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(survey_app, name="survey", no_args_is_help=True)
 
 
 @survey_app.command("respond", cls=HelpfulCommand)
@@ -240,7 +233,9 @@ def collect(
         typer.Argument(help="The participants' answer files, or folders that hold them."),
     ],
     output: building.Output,
-    sign: building.SigningKey = None,
+    sign: Annotated[
+        Path | None, typer.Option("--sign", help="Sign the file with this private key.")
+    ] = None,
     force: building.Force = False,
     json: building.Json = False,
 ) -> None:

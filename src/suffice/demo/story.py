@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer
 from suffice.audit.auditor import audit
 from suffice.learner.frequencies import release_frequencies
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.spread import SpreadClassifier
 from suffice.notes import collected_notes
@@ -40,31 +40,6 @@ from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.release.file import write_whole
 from suffice.release.release import Release
-
-__all__ = [
-    "ANSWERS",
-    "CHAPTERS",
-    "MEASURED",
-    "PATIENT_COLUMNS",
-    "Chapter",
-    "Measure",
-    "Network",
-    "Story",
-    "accuracy",
-    "answers",
-    "clinic_network",
-    "diagnoses",
-    "invented_patients",
-    "measure_utility",
-    "practices",
-    "proportions",
-    "run_demo",
-    "share_of_larger_class",
-    "sums",
-    "table_files",
-    "write_tables",
-]
-
 
 MEASURED = (
     "radius", "texture", "perimeter", "area", "smoothness",

@@ -35,34 +35,6 @@ from suffice._version import __version__
 from suffice.errors import EngineError, ParameterError, SufficeError
 from suffice.options import computing_option
 
-__all__ = [
-    "A",
-    "Accumulator",
-    "BatchPart",
-    "Cluster",
-    "Computing",
-    "Dask",
-    "Engine",
-    "EngineName",
-    "Outcome",
-    "Progress",
-    "Run",
-    "Spark",
-    "Stream",
-    "Task",
-    "Threads",
-    "begin_pass",
-    "fold",
-    "in_one_stream",
-    "in_order",
-    "make_leading",
-    "open_engine",
-    "read_run",
-    "runs_of",
-    "usable_cores",
-]
-
-
 Progress = Callable[[int], None] | None
 _MOST_RUN_ROWS = 1 << 22  # of one task: bounds what a statistic of rows in order holds
 _RUNS_PER_WORKER = 4  # so that one slow worker does not keep the others waiting

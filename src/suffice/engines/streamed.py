@@ -28,19 +28,6 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.table import Piece, Table, narrow_batches, pieces_parts
 
-__all__ = [
-    "FirstPass",
-    "MappedPass",
-    "OwnersTable",
-    "RowMapping",
-    "RowScores",
-    "ScoreGrams",
-    "ScoreSums",
-    "StreamedRows",
-    "ValueSums",
-    "mapped_rows",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class RowMapping:

@@ -18,24 +18,15 @@ from suffice.errors import ParameterError, TableError
 from suffice.kernels import cells as kernels_cells
 from suffice.kernels import sums as kernel
 from suffice.kernels.maps import row_norms
-from suffice.tables.columns import category_codes, is_categorical, numeric_columns, temporal_unit
-from suffice.tables.maps import MAPS, fit_map, most_outputs, weighted_moments
-from suffice.tables.pipeline import Column, Pipeline
+from suffice.options import Missing, MissingRule
+from suffice.tables.columns import (
+    category_codes,
+    is_categorical,
+    numeric_columns,
+    temporal_unit,
+)
+from suffice.tables.pipeline import MAPS, Column, Pipeline, fit_map, most_outputs, weighted_moments
 from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.terms import Missing, MissingRule
-
-__all__ = [
-    "ColumnMoments",
-    "Moments",
-    "PublicSummary",
-    "RowSample",
-    "Sample",
-    "SampleLimit",
-    "Summary",
-    "default_clip",
-    "fit_pipeline",
-]
-
 
 _MOST_CATEGORIES = 1000
 _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined

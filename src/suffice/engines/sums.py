@@ -16,22 +16,6 @@ from suffice.kernels import rados as kernel
 from suffice.kernels.sums import LARGEST_NUMBER, code_columns
 from suffice.tables.pipeline import Pipeline
 
-__all__ = [
-    "LONGEST_CODE",
-    "HadamardSums",
-    "MappedSums",
-    "MomentSums",
-    "MomentTotals",
-    "RowCodes",
-    "RowReach",
-    "SubsetSums",
-    "WeightedSums",
-    "default_count",
-    "inner_length",
-    "label_weights",
-    "lattice_step",
-]
-
 
 def lattice_step(bound: float) -> float:
     """Return the power of two that puts numbers up to ``bound`` on at most 2^30 integers."""

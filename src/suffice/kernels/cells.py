@@ -9,9 +9,6 @@ rows on purpose.
 import numba
 import numpy as np
 
-__all__ = ["add_numbers", "add_words", "find_numbers", "fold_lanes", "row_keys"]
-
-
 _OTHER, _BLANK, _SIGN, _DIGIT, _MARK, _EXPONENT = range(6)  # sorts of bytes
 _LEAD, _SIGNED, _WHOLE, _MARKED, _FRACTION, _LETTER, _POWER_SIGN, _POWER, _TRAIL, _NONE = range(10)
 _NEXT = np.full((10, 6), _NONE, dtype=np.uint8)  # by what was read so far, and the next byte

@@ -16,25 +16,6 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-__all__ = [
-    "LARGEST_CODE",
-    "SUM_TILE",
-    "TILE",
-    "add_fourier_sums",
-    "add_kernel_sums",
-    "fourier",
-    "linear",
-    "logistic_slopes",
-    "map_columns",
-    "mapped_sums",
-    "nystroem",
-    "products",
-    "row_norms",
-    "row_sums",
-    "softmax_slopes",
-]
-
-
 SUM_TILE = 256  # rows at once of an exact sum
 LARGEST_CODE = 2**31  # times SUM_TILE rows, and weights up to 2^10: far below 2^53
 

@@ -8,9 +8,6 @@ classes) with the Gram matrix X X^T in them. Steps are halved until the risk fal
 import numba
 import numpy as np
 
-__all__ = ["add_tree_scores", "find_right_children", "local_minimisers"]
-
-
 _HALVINGS = 40
 
 

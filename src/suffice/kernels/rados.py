@@ -7,19 +7,6 @@ caller moves ``sums`` to integers before that. Random words come from the caller
 import numba
 import numpy as np
 
-__all__ = [
-    "LARGEST_EDGE",
-    "MEDIAN",
-    "STRONGEST",
-    "boost",
-    "choose",
-    "hadamard_sums",
-    "shuffle",
-    "subset_sums",
-    "transform",
-]
-
-
 _WIDTH = 32  # coordinates at once: two tables of 64 kB
 _HALF = np.uint64(0xFFFFFFFF)
 

@@ -8,9 +8,6 @@ mispredicted at random.
 import numba
 import numpy as np
 
-__all__ = ["draw_balls", "respond_by_table", "respond_uniform"]
-
-
 _FEW = 16  # up to here, counting thresholds is faster than searching them
 
 

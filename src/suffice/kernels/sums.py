@@ -14,17 +14,6 @@ superaccumulators"): slower, and to the same bits.
 import numba
 import numpy as np
 
-__all__ = [
-    "LARGEST_NUMBER",
-    "SQUARE_WORDS",
-    "SUM_WORDS",
-    "add_moments",
-    "code_columns",
-    "sums_of_column",
-    "sums_of_rows",
-]
-
-
 _BLOCK = 512  # products of halves are below 2^54: so many of them stay below 2^63
 _EXPONENTS = 2048
 _LARGEST_EXPONENT = 1023 + 510  # beyond, a square may leave the floats

@@ -1,112 +1,214 @@
-"""What all learners share: checks of exact data, scores, files, and the notebook view.
+"""What all learners share: exact data, weights, features, model files, and the notebook view.
 
 The contract is scikit-learn's: rows and labels in, scores out.
+
+Weights of rows: a weight of 2 counts as two rows alike, a weight of 0 as none. They need the label
+of each row, exact or randomised. A release that is a sum over rows has none: its learner refuses
+weights.
+
+Weights of classes: a weight is what a mistake about the class costs. A row gets the class k of
+largest w_k p_k, of least expected cost (Elkan 2001, Section 1). Probabilities, scores and
+coefficients stay those of the population. A logistic model that is trained with weighted rows has
+the same decisions, if it is right: weights multiply odds. So no label is needed, and any model with
+probabilities can take weights, also after it was fitted.
+
+Features: a model's own coordinates (``theta_``) are standardised, and rows that are too long are
+clipped. Users know their columns in other units. Where the way from columns to coordinates is
+affine, coefficients become those of the columns: numbers as they are, and one indicator (0 or 1)
+for each category. Maps that are not affine (ranks, polynomials, random features) stay: coefficients
+are then those of the mapped features, before they are standardised.
 """
 
+import inspect
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+import pyarrow.compute as pc
+from scipy.special import ndtri, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
+    has_fit_parameter,
     validate_data,
 )
 
 from suffice.engines.engine import fold
-from suffice.engines.summary import PublicSummary, fit_pipeline
+from suffice.engines.summary import PublicSummary, Sample, Summary, fit_pipeline
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.calibration import class_probabilities
-from suffice.learner.features import FeatureModel
-from suffice.learner.rows import design_matrix, mapped_batches
-from suffice.learner.sklearn_names import OwnErrors
-from suffice.learner.weights import (
-    check_storable,
-    checked_weights,
-    weighted_codes,
-    weighted_summary,
-)
+from suffice.learner.problem import checked_weights, design_matrix, feature_batches, mapped_batches
+from suffice.learner.rado_moments import moments_of
+from suffice.learner.sklearn_names import InvalidParameterError, Refused, StrOptions
 from suffice.plain_text import escaped, listed, markup
+from suffice.privacy.guarantee import Unit
 from suffice.release.kinds import kind_named
 from suffice.release.merge import agreed_pipeline, apart
 from suffice.release.release import Covariance, Release
-from suffice.tables.columns import is_categorical, temporal_unit
+from suffice.tables.columns import is_categorical, numeric_columns, temporal_unit
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 from suffice.tables.table import SelectedRows, Table
 
-__all__ = [
-    "FIGURES",
-    "Classifier",
-    "Learner",
-    "LinearModel",
-    "MissingFigureError",
-    "TwoClasses",
-    "html_summary",
-    "learner_name",
-    "pipeline_of_rows",
-    "summary_lines",
-]
-
-
-_WITHOUT_RELEASE = "exact data, without a guarantee"
-
-
-def summary_lines(model: Any) -> list[tuple[str, str]]:
-    """Return what a fitted learner has learnt, as pairs of a heading and a text.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted learner of this library.
-
-    Returns
-    -------
-    list of (str, str)
-        Its name, the releases that it learnt from, the guarantees that it inherits, the columns
-        that it reads, and its classes. Text that comes from files is escaped.
-    """
-    releases: tuple[Release, ...] = model.releases_
-    lines = [("learner", type(model).__name__)]
-    lines += [("learnt from", _origin(release)) for release in releases]
-    if not releases:
-        lines.append(("learnt from", _WITHOUT_RELEASE))
-    guarantees = [str(guarantee) for release in releases for guarantee in release.guarantees]
-    lines += [("guarantee", escaped(text)) for text in dict.fromkeys(guarantees)]
-    columns = [column.name for column in model.pipeline_.columns]
-    lines.append(("features", f"{len(columns)} ({listed(columns)})"))
-    lines.append(("classes", listed(model.classes_)))
-    return lines
-
-
-def _origin(release: Release) -> str:
-    """Return what kind of release this is, and how many rows and owners are behind it."""
-    owners = "" if len(release.parts) == 1 else f" of {len(release.parts)} owners"
-    title = "a model file" if "learner" in release.details else kind_named(release.kind).title
-    return f"{title}: {release.rows:,} rows{owners}"
-
-
-def html_summary(model: Any) -> str:
-    """Return the same as an HTML table for notebooks; nothing in it can act as HTML."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{markup(heading)}</th>'
-        f'<td style="text-align:left">{markup(text)}</td></tr>'
-        for heading, text in summary_lines(model)
-    )
-    return f"<table>{rows}</table>"
-
-
+# Why a learner refuses weights of rows, and what to do instead.
+RADOS_HAVE_NONE = (
+    "A rado is a sum over records that counts each of them alike, so records cannot have weights."
+    " Leave sample_weight out. Of exact labels, use FactoredClassifier."
+)
+MOMENTS_HAVE_NONE = (
+    "A release of moments is a sum over private records, so records cannot have weights. Leave"
+    " sample_weight out."
+)
+EXAMPLES_HAVE_NONE = (
+    "AdaBoostLinear is the baseline of a paper and counts all examples alike. Leave sample_weight"
+    " out, or use FactoredClassifier."
+)
+RECORDS_HAVE_NONE = (
+    "SpreadClassifier chooses its penalty by the likelihood of records that all count alike, so"
+    " they cannot have weights. Use FactoredClassifier or NoisyLabelClassifier, which take"
+    " sample_weight."
+)
+BAGS_HAVE_NONE = (
+    "ClassRatio compares whole bags, in which all rows count alike. Leave sample_weight out."
+)
+CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # what the parameter may be
+_PROPORTIONS_UNKNOWN = (
+    "The class proportions are not known, so class_weight cannot be 'balanced'. Pass a weight for"
+    " each class: class_weight={class: weight}."
+)
+_FROM_PARTIES = (
+    "This model was learnt from parties. Their votes tell which class most of them choose, not how"
+    " probable it is. Use predict or decision_function."
+)
 # What a model file says of its quality: the estimated risk, its interval at 95 %, how far the noise
 # has moved the parameters at most, with probability 95 %, and the standard deviation that the noise
-# gives each coefficient (`suffice.learner.features`).
+# gives each coefficient (`Coefficient`).
 FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound", "coefficient_deviations")
-Figure = TypeVar("Figure")
+
+# What docstrings of learners say alike. An entry there that is a name alone gets its text from here
+# (`Learner.__init_subclass__`).
+_SHARED_TEXT = """
+X : array of shape (n, p)
+    The rows: numbers without missing values.
+y : array of shape (n,)
+    One label per row.
+sample_weight : array of shape (n,), optional
+    How often each row counts.
+progress : callable, optional
+    Called with the number of rows of each batch that was read.
+class_weight : dict, "balanced" or None, default=None
+    What a mistake about each class costs: `predict` takes the class of largest weight times
+    probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+    proportions. Probabilities, scores and coefficients stay as they are.
+classes_ : ndarray of shape (K,)
+    The classes. With two classes, positive scores mean the second.
+coef_ : ndarray of shape (1, p) or (K, p)
+    One coefficient per feature, in the units of its column (`get_feature_names_out`).
+intercept_ : ndarray of shape (1,) or (K,)
+    The score of a row whose features are all zero.
+theta_ : ndarray of shape (d,) or (d, K)
+    One weight per coordinate of ``pipeline_``, the intercept's last.
+n_features_in_ : int
+    The number of columns that the model reads.
+pipeline_ : Pipeline
+    Turns raw rows into coordinates.
+releases_ : tuple of Release
+    The releases that it was learnt from; empty after a fit to exact data.
+ForeignRowsError
+    If the rows are not those that the release belongs to.
+OptimisationError
+    If the solver stops short of ``tol``.
+"""
+_SHARED_ENTRIES = {
+    re.split(r" : |\n", entry)[0]: entry for entry in re.split(r"\n(?=\S)", _SHARED_TEXT.strip())
+}
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _completed(text: str, learner: str = "") -> str:
+    """Return a docstring with the texts that learners share, and with what a fit returns.
+
+    Every fit returns its ``learner``, fitted, which no docstring needs to say.
+    """
+    lines = [_SHARED_ENTRIES.get(line, line) for line in inspect.cleandoc(text).splitlines()]
+    if learner and "Returns" not in lines:
+        later = [i for i, line in enumerate(lines) if line in ("Raises", "Warns", "Examples")]
+        at = min(later, default=len(lines))
+        returned = ["Returns", "-------", learner, "    Itself, fitted."]
+        lines[at:at] = [*returned, ""] if later else ["", *returned]
+    return "\n".join(lines)
+
+
+def check_takes_weights(estimator: Any) -> None:
+    """Raise if an estimator of the caller has no weights of rows."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ParameterError(
+            f"{type(estimator).__name__} takes no sample_weight, so its rows cannot have weights."
+            " Leave sample_weight out, or choose another estimator."
+        )
+
+
+def refuse_weights(reason: str) -> Callable[[Method], Method]:
+    """Return a decorator of fits without weights: ``sample_weight`` is an error with the reason.
+
+    The signature stays as it is, so that scikit-learn does not pass weights either.
+    """
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        def refusing(self: Any, *args: Any, **options: Any) -> Any:
+            if options.pop("sample_weight", None) is not None:
+                raise ParameterError(reason)
+            return method(self, *args, **options)
+
+        return refusing  # type: ignore[return-value]  # it has the method's signature
+
+    return decorate
+
+
+def released_shares(releases: Sequence[Release]) -> np.ndarray:
+    """Return the class proportions (K,) that releases tell, each at least as large as its noise.
+
+    Raise if they do not tell them, as model files do not.
+    """
+    if not releases:  # weak supervision
+        raise ParameterError(_PROPORTIONS_UNKNOWN)
+    counts = np.array([release.rows for release in releases], dtype=np.float64)
+    pairs = [_shares_of(release) for release in releases]
+    parts = counts / counts.sum()
+    shares = sum(part * share for part, (share, _) in zip(parts, pairs, strict=True))
+    error = float(np.sqrt(sum((part * e) ** 2 for part, (_, e) in zip(parts, pairs, strict=True))))
+    clipped = np.clip(shares, min(max(error, 0.5 / counts.sum()), 0.5), 1.0)
+    return np.asarray(clipped / clipped.sum())
+
+
+def _shares_of(release: Release) -> tuple[np.ndarray, float]:
+    """Return the class proportions of one release, and the deviation of their noise."""
+    arrays, weight = release.arrays, release.pipeline.intercept
+    if "proportions" in arrays and "second_moments" in arrays:
+        return arrays["proportions"], float(release.details["proportions_noise"])
+    if {"answers", "channel"} <= {*arrays}:
+        inverse = np.linalg.pinv(arrays["channel"])
+        observed = np.bincount(arrays["answers"].astype(int), minlength=inverse.shape[1])
+        spread = np.abs(inverse).max() / np.sqrt(release.rows)
+        return inverse @ observed / release.rows, float(spread)
+    operator, noise = arrays.get("mean_operator"), release.noise
+    if "rados" in arrays:
+        moments = moments_of(release)
+        operator, noise = moments.operator, moments.noise
+    if operator is not None and weight > 0:  # the intercept's coordinate is its weight in all rows
+        last, error = operator[-1] / weight, float(np.sqrt(noise.last().variance)) / weight
+        return (last, error) if last.ndim else (np.array([1 - last, 1 + last]) / 2, error / 2)
+    raise ParameterError(_PROPORTIONS_UNKNOWN)
 
 
 def pipeline_of_rows(
@@ -132,26 +234,244 @@ def pipeline_of_rows(
         )
     if weights is not None:
         whole = pa.Table.from_batches(table.batches(names), schema=schema).combine_chunks()
-        summary = weighted_summary(summary, whole.to_batches()[0], weights)
+        summary = _weighted_summary(summary, whole.to_batches()[0], weights)
     return fit_pipeline(
         summary, names, categories={}, missing="error", clip=clip, intercept=intercept
     )
 
 
-def _needs_encoding(X: Any) -> bool:
-    """Whether rows are a table with columns of categories or dates."""
-    if not hasattr(X, "__arrow_c_stream__"):
-        return False
-    kinds = open_table(X).schema.types
-    return any(is_categorical(kind) or temporal_unit(kind) for kind in kinds)
+def _weighted_summary(summary: Summary, batch: pa.RecordBatch, weights: np.ndarray) -> Summary:
+    """Return the summary of rows without missing values, as if each was there ``weights`` times.
+
+    ``summary`` is that of the same rows, each counted once.
+    """
+    shares = weights / weights.sum()
+    numeric = list(summary.mean)
+    columns = numeric_columns(batch, numeric)
+    mean = columns @ shares
+    deviation = np.sqrt((columns - mean[:, None]) ** 2 @ shares)
+    counts: dict[str, Counter[Any]] = {}
+    for name in summary.counts:  # the texts are those that counting rows gives
+        cells = batch.column(name)
+        encoded = cells if pa.types.is_dictionary(cells.type) else pc.dictionary_encode(cells)
+        sums = np.bincount(encoded.indices.to_numpy(), weights, len(encoded.dictionary))
+        counts[name] = Counter()
+        for text, total in zip(encoded.dictionary.to_pylist(), sums.tolist(), strict=True):
+            if total > 0:
+                counts[name][text] += total
+    return replace(
+        summary,
+        mean=dict(zip(numeric, mean.tolist(), strict=True)),
+        deviation=dict(zip(numeric, deviation.tolist(), strict=True)),
+        counts=counts,
+        sample=Sample(batch, weights),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureUnits:
+    """Computes coefficients of features in the user's units from those of standardised ones.
+
+        z = A f + b,   <theta, z> = <A^T theta, f> + <theta, b>
+
+    f are the features of a row, z its coordinates before clipping and without the intercept, as the
+    pipeline makes them of raw rows.
+    """
+
+    pipeline: Pipeline
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the features are the columns themselves, and indicators of their categories."""
+        feature_map = self.pipeline.map
+        return feature_map is None or feature_map.kind in ("pca", "whiten")
+
+    @cached_property
+    def encoding(self) -> Pipeline:
+        """The pipeline whose encoded columns are the features."""
+        if self.pipeline.map is None or not self.is_affine:
+            return self.pipeline
+        width = self.pipeline.map.width
+        return replace(self.pipeline, map=None, mean=np.zeros(width), scale=np.ones(width))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, for example ``age`` or ``ward=north``."""
+        return replace(self.encoding, intercept=0.0).outputs
+
+    @property
+    def scales(self) -> np.ndarray:
+        """The size of one step of each feature, by which rows were scaled."""
+        feature_map = self.pipeline.map
+        if feature_map is not None and self.is_affine:
+            return feature_map.arrays["spread"]
+        return self.pipeline.scale
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """How coordinates follow features: A of shape (d, p)."""
+        by_scale = np.diag(1 / self.pipeline.scale)
+        feature_map = self.pipeline.map
+        if feature_map is None or not self.is_affine:
+            return by_scale
+        return by_scale @ (feature_map.arrays["components"] / feature_map.arrays["spread"])
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """The coordinates b of a row whose features are all zero, (d,)."""
+        feature_map = self.pipeline.map
+        shift = self.pipeline.mean
+        if feature_map is not None and self.is_affine:
+            centre = feature_map.arrays["centre"] / feature_map.arrays["spread"]
+            shift = shift + feature_map.arrays["components"] @ centre
+        return -shift / self.pipeline.scale
+
+    def shortened(self, features: np.ndarray) -> np.ndarray:
+        """Return features (n, p) with the rows that the pipeline clips moved towards the centre.
+
+            s = min(1, bound / |z|),   A (centre + s (f - centre)) + b = s z
+
+        So the coordinates of what is returned are those that the model reads. The centre are the
+        features of a row whose coordinates are all zero, A centre + b = 0.
+        """
+        if self.pipeline.map is None or not self.is_affine:
+            centre = self.pipeline.mean
+        else:
+            centre = np.linalg.lstsq(self.matrix, -self.offset, rcond=None)[0]
+        norms = np.linalg.norm(features @ self.matrix.T + self.offset, axis=1)
+        far = norms > self.pipeline.bound
+        moved = features.copy()
+        share = (self.pipeline.bound / norms[far])[:, None]
+        moved[far] = centre + share * (features[far] - centre)
+        return moved
+
+    def basis(self) -> np.ndarray:
+        """Return the matrix (p + 1, d + 1) that turns theta into coefficients and intercept.
+
+        Without an intercept in the pipeline it has the shape (p + 1, d).
+        """
+        width, features = self.matrix.shape
+        constant = self.pipeline.intercept > 0
+        whole = np.zeros((features + 1, width + constant))
+        whole[:features, :width] = self.matrix.T
+        whole[features, :width] = self.offset
+        if constant:
+            whole[features, width] = self.pipeline.intercept
+        return whole
+
+    def coefficients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``coef_`` (1, p) or (K, p) and ``intercept_`` (1,) or (K,) of weights theta.
+
+        ``theta`` (d,) or (d, K) has the weight of the pipeline's intercept too, if there is one.
+        """
+        weights = theta.reshape(len(theta), -1)
+        rest = weights
+        constant = np.zeros(weights.shape[1])
+        if self.pipeline.intercept > 0:
+            rest, constant = weights[:-1], self.pipeline.intercept * weights[-1]
+        return rest.T @ self.matrix, constant + self.offset @ rest
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient of a linear model."""
+
+    feature: str  # for example ``age`` or ``ward=north``; "(intercept)" for the constant
+    class_name: Any  # whose score it belongs to; of two classes, the second one
+    value: float  # what one unit of the feature adds to the score
+    scaled: float  # what one scale of the feature adds, usually its standard deviation
+    low: float | None = None  # the interval at 95 % for the noise of the release
+    high: float | None = None  # None if the file does not state it
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the coefficient as plain JSON values; an interval that is absent is left out."""
+        ends = {} if self.low is None else {"low": self.low, "high": self.high}
+        return {
+            "feature": self.feature,
+            "class": self.class_name,
+            "coefficient": self.value,
+            "scaled": self.scaled,
+            **ends,
+        }
+
+
+def model_coefficients(model: Release) -> list[Coefficient]:
+    """Return all coefficients of a model file, sorted by the size of ``scaled``; intercepts last.
+
+    There is one per feature, and one per feature and class of three classes or more. Raise if the
+    numbers of the file do not fit together, or are too large for a computer.
+    """
+    units = FeatureUnits(model.pipeline)
+    deviations = model.details.get("coefficient_deviations")
+    with np.errstate(all="ignore"):  # numbers as large as a stranger likes
+        coef, intercept = units.coefficients(model.arrays["coefficients"])
+        values = np.vstack([coef.T, intercept])
+        if deviations is not None and len(deviations) != values.size:
+            raise CorruptFileError(
+                "The intervals in the file do not fit its coefficients. This file is damaged: ask"
+                " for it again."
+            )
+        scaled = values * np.append(units.scales, 1.0)[:, None]
+        reach = None
+        if deviations is not None:
+            reach = float(ndtri(0.975)) * np.array(deviations).reshape(values.shape)
+    if not np.isfinite(scaled).all():
+        raise CorruptFileError("The coefficients in the file are too large for a computer.")
+    classes = model.classes[1:] if len(coef) == 1 else model.classes
+    constant = "(intercept)"
+    lines = [
+        Coefficient(
+            feature,
+            class_name,
+            float(values[j, k]),
+            float(scaled[j, k]),
+            None if reach is None else float(values[j, k] - reach[j, k]),
+            None if reach is None else float(values[j, k] + reach[j, k]),
+        )
+        for j, feature in enumerate((*units.names, constant))
+        for k, class_name in enumerate(classes)
+    ]
+    return sorted(lines, key=lambda line: (line.feature == constant, -abs(line.scaled)))
+
+
+def summary_lines(model: Any) -> list[tuple[str, str]]:
+    """Return what a fitted learner has learnt, as pairs of a heading and a text.
+
+    They are its name, the releases that it learnt from, the guarantees that it inherits, the
+    columns that it reads, and its classes. Text that comes from files is escaped.
+    """
+    releases: tuple[Release, ...] = model.releases_
+    lines = [("learner", type(model).__name__)]
+    for release in releases:
+        owners = "" if len(release.parts) == 1 else f" of {len(release.parts)} owners"
+        title = "a model file" if "learner" in release.details else kind_named(release.kind).title
+        lines.append(("learnt from", f"{title}: {release.rows:,} rows{owners}"))
+    if not releases:
+        lines.append(("learnt from", "exact data, without a guarantee"))
+    guarantees = [str(guarantee) for release in releases for guarantee in release.guarantees]
+    lines += [("guarantee", escaped(text)) for text in dict.fromkeys(guarantees)]
+    columns = [column.name for column in model.pipeline_.columns]
+    lines.append(("features", f"{len(columns)} ({listed(columns)})"))
+    lines.append(("classes", listed(model.classes_)))
+    return lines
+
+
+def html_summary(model: Any) -> str:
+    """Return the same as an HTML table for notebooks; nothing in it can act as HTML."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{markup(heading)}</th>'
+        f'<td style="text-align:left">{markup(text)}</td></tr>'
+        for heading, text in summary_lines(model)
+    )
+    return f"<table>{rows}</table>"
 
 
 class MissingFigureError(ParameterError, AttributeError):
     """A fitted model lacks this attribute, for example intervals with a 1-norm."""
 
 
-class Learner(OwnErrors):
-    """Holds what every fitted learner has.
+class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Holds what every fitted learner has; parameters are checked as scikit-learn does.
 
     Attributes
     ----------
@@ -167,8 +487,23 @@ class Learner(OwnErrors):
         Their names; missing after a fit to an array.
     """
 
-    stored_as: ClassVar[str | None] = None
+    stored_as: ClassVar[str | None] = None  # the name in model files; None for no file
     _class_shares: np.ndarray | None  # of exact labels
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Put what learners say alike into the docstrings of a class and of its fits."""
+        super().__init_subclass__(**options)
+        if cls.__doc__:
+            cls.__doc__ = _completed(cls.__doc__)
+        for name, value in vars(cls).items():
+            if name.startswith("fit") and value.__doc__:
+                value.__doc__ = _completed(value.__doc__, cls.__name__)
+
+    def _validate_params(self) -> None:
+        try:
+            super()._validate_params()
+        except Refused as error:
+            raise InvalidParameterError(str(error)) from None
 
     def _checked_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Return exact rows and the codes of their labels, once both are checked."""
@@ -196,7 +531,8 @@ class Learner(OwnErrors):
         Numbers become an array. A table with categories or dates stays as it is: the pipeline reads
         its columns by name, as it does for a release.
         """
-        if not _needs_encoding(X):
+        kinds = open_table(X).schema.types if hasattr(X, "__arrow_c_stream__") else ()
+        if not any(is_categorical(kind) or temporal_unit(kind) for kind in kinds):
             return validate_data(self, X, *labels, dtype=np.float64, reset=reset)
         if not labels:
             return validate_data(self, X, reset=reset, skip_check_array=True)
@@ -238,7 +574,11 @@ class Learner(OwnErrors):
                 "This model was learnt from exact data and has no guarantee, so it cannot become a"
                 " release. Learn it from a release (fit_release)."
             )
-        check_storable(self)
+        if getattr(self, "class_weight", None) is not None:
+            raise ParameterError(
+                "A model file does not hold class_weight. Call set_params(class_weight=None) first,"
+                " and set the weights again on the loaded model."
+            )
         return self.releases_[0].unsigned()
 
     @classmethod
@@ -260,17 +600,6 @@ class Learner(OwnErrors):
         check_is_fitted(self)
         return X if self.releases_ else self._with_names(self._checked_rows(X, reset=False))
 
-    def _notebook_view(self) -> str:
-        fitted = "classes_" in vars(self) and "pipeline_" in vars(self)
-        return html_summary(self) if fitted else ""
-
-    def _figure(self, compute: Callable[[], Figure]) -> Figure:
-        """Return what ``compute`` does; for an attribute, what it refuses is missing."""
-        try:
-            return compute()
-        except ParameterError as error:
-            raise MissingFigureError(str(error)) from None
-
     def _from_fit(self, name: str, what: str) -> Any:
         """Return an attribute that a fit leaves, and a model that was loaded lacks."""
         check_is_fitted(self)
@@ -280,12 +609,31 @@ class Learner(OwnErrors):
             )
         return vars(self)[name]
 
+    def _notebook_view(self) -> str:
+        """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
+        fitted = "classes_" in vars(self) and "pipeline_" in vars(self)
+        return html_summary(self) if fitted else ""
 
-class Classifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
-    """Computes scores of mapped rows, and the classes and probabilities that they mean."""
+    def _repr_html_inner(self) -> str:
+        return self._notebook_view() or str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        view = self._notebook_view()
+        if view and "text/html" in bundle:
+            bundle["text/html"] = view
+        return bundle
+
+
+class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+    """Computes scores of mapped rows, and what they mean: classes, probabilities, coefficients."""
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores of mapped rows, (n,) for two classes and (n, K) for more."""
+        raise NotImplementedError
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``coef_`` and ``intercept_``; raise if the model is not linear."""
         raise NotImplementedError
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -293,6 +641,24 @@ class Classifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc] 
         if scores.ndim == 1:
             return class_probabilities(scores)
         return np.asarray(softmax(scores, axis=1))
+
+    def _probability_refusal(self) -> str:
+        """Return why there are no probabilities; empty where there are."""
+        releases = getattr(self, "releases_", ())
+        units = {guarantee.unit for release in releases for guarantee in release.guarantees}
+        return _FROM_PARTIES if Unit.PARTY in units else ""
+
+    def _check_probabilities(self) -> None:
+        """Raise if the model has no probabilities, with the reason."""
+        check_is_fitted(self)
+        reason = self._probability_refusal()
+        if reason:
+            raise ParameterError(reason)
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` works; if not, its error states the reason."""
+        return not self._probability_refusal()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of rows.
@@ -344,12 +710,47 @@ class Classifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc] 
         NotFittedError
             If the learner is not fitted.
         """
-        weighted = weighted_codes(self, X)
-        if weighted is not None:
-            return self.classes_[weighted]
+        if getattr(self, "class_weight", None) is None:
+            return self._most_probable(X)
+        check_is_fitted(self)
+        weights = self._class_weights()
+        try:
+            probabilities = self.predict_proba(X)
+        except ParameterError as error:
+            if self.gives_probabilities:
+                raise
+            raise ParameterError(f"class_weight multiplies probabilities. {error}") from None
+        return self.classes_[(weights * probabilities).argmax(axis=1)]
+
+    def _most_probable(self, X: Any) -> np.ndarray:
+        """Return the class of each row, if mistakes about all classes cost the same."""
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
+
+    def _class_weights(self) -> np.ndarray:
+        """Return the weight of each class, as ``class_weight`` states them."""
+        classes, stated = self.classes_.tolist(), self.class_weight
+        if isinstance(stated, str):  # "balanced"
+            shares = getattr(self, "_class_shares", None)
+            shares = released_shares(self.releases_) if shares is None else shares
+            return np.asarray(1 / (len(classes) * shares))
+        strange = [name for name in stated if name not in classes]
+        if strange:
+            raise ParameterError(
+                f"class_weight names {listed(strange)}, but the classes are {listed(classes)}. Name"
+                " classes of the model only."
+            )
+        try:
+            weights = np.array([stated.get(name, 1.0) for name in classes], dtype=np.float64)
+        except (TypeError, ValueError):
+            weights = np.array([np.nan])
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+            raise ParameterError(
+                "class_weight must give each class a finite number, none below zero and not all"
+                " zero."
+            )
+        return weights
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
@@ -374,19 +775,111 @@ class Classifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc] 
         self._check_probabilities()
         return self._probabilities(self.decision_function(X))
 
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of `predict_proba`; -inf for a probability of zero.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One logarithm per row and class, in the order of ``classes_``.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """One coefficient per feature, (1, p) or (K, p); see `get_feature_names_out`.
+
+        ``transform(X) @ coef_.T + intercept_`` are the scores of all rows.
+        """
+        return self._coefficients()[0]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The score of a row whose features are all zero, (1,) or (K,)."""
+        return self._coefficients()[1]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features that `transform` computes and ``coef_`` belongs to.
+
+        Numbers keep the name of their column. A category is named ``column=category``. Where the
+        release has a feature map that is not affine, the features are the mapped ones.
+
+        Parameters
+        ----------
+        input_features : array of str, optional
+            The names of the columns. They must be those that the model reads.
+
+        Returns
+        -------
+        ndarray of str objects
+            One name per feature.
+
+        Raises
+        ------
+        ParameterError
+            If ``input_features`` are not the columns of the model.
+        """
+        check_is_fitted(self)
+        if input_features is not None:
+            stated, named = list(input_features), getattr(self, "feature_names_in_", None)
+            if named is not None and stated != list(named):
+                raise ParameterError(
+                    "input_features is not equal to feature_names_in_. Leave it out."
+                )
+            if len(stated) != len(self.pipeline_.columns):
+                raise ParameterError(
+                    "input_features should have length equal to number of features"
+                    f" ({len(self.pipeline_.columns)}), got {len(stated)}."
+                )
+        return np.array(FeatureUnits(self.pipeline_).names, dtype=object)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of rows as the model reads them, in the units of their columns.
+
+        Rows that are longer than the pipeline allows (``pipeline_.bound``) are moved towards its
+        centre. ``set_output(transform="pandas")`` makes it a data frame.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows with the columns that the model was learnt from.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+            One column per name of `get_feature_names_out`: numbers with missing values replaced by
+            the pipeline's rule, and indicators of categories.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, lacks a column, or has missing values without a rule.
+        NotFittedError
+            If the learner is not fitted.
+        """
+        units = FeatureUnits(self.pipeline_)
+        batches = list(feature_batches(self._new_rows(X), units.encoding))
+        if not batches:
+            raise TableError("The table has no rows. Use a table with at least one row.")
+        return units.shortened(np.vstack(batches))
+
 
 class LinearModel(Classifier):
     """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
 
     Attributes
     ----------
-    stored_as : str or None
-        The name of the learner in model files; None for learners without a file.
     theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``. With two classes, positive scores mean the
         second class.
     coef_ : ndarray of shape (1, p) or (K, p)
-        The same in the units of the user's columns (`suffice.learner.features`).
+        The same in the units of the user's columns (`FeatureUnits`).
     intercept_ : ndarray of shape (1,) or (K,)
         The score of a row whose features are all zero.
     lam_ : float
@@ -394,9 +887,6 @@ class LinearModel(Classifier):
     """
 
     theta_: np.ndarray
-
-    def _weights(self) -> np.ndarray:
-        return self.theta_
 
     def _weighted_data(
         self, X: Any, y: Any, sample_weight: Any
@@ -412,6 +902,14 @@ class LinearModel(Classifier):
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(np.ascontiguousarray(rows) @ self.theta_)
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        with np.errstate(all="ignore"):  # a file of a stranger may scale by numbers of any size
+            numbers = FeatureUnits(self.pipeline_).coefficients(self.theta_)
+        if not all(np.isfinite(array).all() for array in numbers):
+            raise AttributeError("The coefficients are too large for a computer. Read theta_.")
+        return numbers
 
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.

@@ -22,20 +22,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp, ndtri, softmax
 
-__all__ = [
-    "Calibration",
-    "LabelMeans",
-    "LogOdds",
-    "calibrate_by_labels",
-    "calibrate_by_product",
-    "class_probabilities",
-    "class_proportions",
-    "expected_share",
-    "gaussian_log_odds",
-    "log_odds_of_scores",
-]
-
-
 # log10 R^2 of slopes: its range, and the steps of a coarse and a fine grid. Halving the steps moves
 # probabilities by less than 1e-3.
 _EXPONENT_RANGE = (-2.5, -0.01)
@@ -56,21 +42,11 @@ Expected = Callable[[float, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The link softmax(slope u + shift) that is nearest to the mean over all likely slopes.
+    """The link softmax(slope u + shift) that is nearest to the mean over all likely slopes."""
 
-    Attributes
-    ----------
-    slope : float
-        What scores are multiplied by; 0 if they tell nothing.
-    shift : ndarray of shape (K,)
-        What is then added to the score of each class; 0 for the first.
-    error : float
-        The standard deviation of probabilities over likely slopes, mean over rows and classes.
-    """
-
-    slope: float
-    shift: np.ndarray
-    error: float = 0.0
+    slope: float  # 0 if scores tell nothing
+    shift: np.ndarray  # (K,), 0 for the first class
+    error: float = 0.0  # deviation of probabilities over likely slopes, mean of rows and classes
 
     def apply(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of each class (n, K) for scores (n, K)."""
@@ -85,20 +61,8 @@ def class_proportions(
     A priori all proportions are as likely, but for one label of each class that is taken as known:
     an owner lists no class that cannot occur. For two classes the mean is exact, by a sum over a
     grid. For more, prior and likelihood are taken to be Gaussian, with the moments that they have.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        The codes of the randomised labels.
-    channel : ndarray of shape (L, K)
-        P[z, y] = P(randomised label z | true label y).
-    weights : ndarray of shape (n,), optional
-        How often each label counts; once unless set.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        Proportions, all above 0.
+    All are above 0. ``labels`` (n,) are codes, ``channel`` (L, K) holds
+    P[z, y] = P(randomised label z | true label y), ``weights`` (n,) say how often a label counts.
 
     Examples
     --------
@@ -158,26 +122,11 @@ def calibrate_by_labels(
 ) -> Calibration:
     """Return the link of scores, with the slope integrated out, from randomised labels.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, K)
-        u, one score per row and class, of models that have not seen the labels of these rows.
-    labels : ndarray of shape (n,)
-        The codes of the randomised labels.
-    channel : ndarray of shape (L, K)
-        P[z, y] = P(randomised label z | true label y).
-    weights : ndarray of shape (n,), optional
-        How much each row counts; once unless set.
-    expected : callable, optional
-        Returns the probabilities (n, K) for a slope and a shift (K,), where they are more than
-        softmax(slope u + shift) because rows are known with an error.
-    shifted : bool, default=True
-        Whether there is a shift. Without it models have no constant.
-
-    Returns
-    -------
-    Moderated
-        Slope, shift and error.
+    ``scores`` u (n, K) are of models that have not seen the labels of these rows; ``labels``,
+    ``channel`` and ``weights`` are those of `class_proportions`. ``expected`` returns the
+    probabilities (n, K) for a slope and a shift (K,), where they are more than
+    softmax(slope u + shift) because rows are known with an error. Models without a constant are
+    not ``shifted``.
     """
     counts = np.ones(len(labels)) if weights is None else weights
     shares = class_proportions(labels, channel, weights)
@@ -199,26 +148,11 @@ def calibrate_by_product(
     *,
     shifted: bool = True,
 ) -> Calibration:
-    """Return the link of scores, with the slope integrated out, from E[u_y].
+    """Return the link of scores u (n, K), with the slope integrated out, from E[u_y].
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, K)
-        u, one score per row and class.
-    shares : ndarray of shape (K,)
-        The class proportions.
-    product : float
-        E[u_y], the mean score of the true class, as a mean operator says it, without what the model
-        has learnt from noise.
-    error : float
-        Its standard deviation, above 0.
-    shifted : bool, default=True
-        Whether there is a shift. Without it models have no constant.
-
-    Returns
-    -------
-    Moderated
-        Slope, shift and error.
+    ``product`` is E[u_y], the mean score of the true class, as a mean operator says it, without
+    what the model has learnt from noise; ``error`` its standard deviation, above 0. ``shares`` (K,)
+    are the class proportions. Models without a constant are not ``shifted``.
     """
     counts = np.ones(len(scores))
     if len(shares) == 2 and len(scores) > _SCORE_BINS:
@@ -315,24 +249,19 @@ class _Candidates:
         for part in 10.0**exponents:
             before, slope = slope, float(np.sqrt(part) / (1 - part) / self.size)
             if self.shares is not None:
-                shift = self._shift(slope, shift - (slope - before) * self.centre)
+                shift = shift - (slope - before) * self.centre
+                for _ in range(6):  # steps of Newton, until mean probabilities are the proportions
+                    p = self.expected(slope, shift)
+                    gap = self.shares - self.rows @ p
+                    if np.allclose(gap, 0.0, rtol=0.0, atol=1e-5):
+                        break
+                    # Rows that are known with an error have a little less curvature than these.
+                    curvature = np.diag(self.rows @ p) - (p.T * self.rows) @ p
+                    step = np.linalg.lstsq(curvature, gap, rcond=1e-10)[0]
+                    shift = shift + step * min(1.0, 2 / max(float(np.abs(step).max()), _TINY))
             fit = self.log_likelihood(self.expected(slope, shift))
             links.append(_Link(slope, shift, fit))
         return links
-
-    def _shift(self, slope: float, shift: np.ndarray) -> np.ndarray:
-        """Return the shift at which mean probabilities are the proportions, by Newton's method."""
-        assert self.shares is not None  # noqa: S101  # for the type checker: the caller has checked
-        for _ in range(6):
-            p = self.expected(slope, shift)
-            gap = self.shares - self.rows @ p
-            if np.allclose(gap, 0.0, rtol=0.0, atol=1e-5):
-                break
-            # Rows that are known with an error have a little less curvature than these.
-            curvature = np.diag(self.rows @ p) - (p.T * self.rows) @ p
-            step = np.linalg.lstsq(curvature, gap, rcond=1e-10)[0]
-            shift = shift + step * min(1.0, 2 / max(float(np.abs(step).max()), _TINY))
-        return shift
 
 
 def _nearest_link(
@@ -380,30 +309,18 @@ def class_probabilities(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LabelMeans:
-    """What is known of labels: E[y s] and E[y], and the standard deviation of the first.
+    """What is known of labels: E[y s] and E[y], and the standard deviation of the first."""
 
-    Attributes
-    ----------
-    product : float
-        E[y s], without the part that the model has learnt from noise.
-    error : float
-        The standard deviation of ``product`` by noise.
-    mean : float or None
-        E[y]; None if it is not known. Then scores of 0 count as undecided.
-    """
-
-    product: float
-    error: float
-    mean: float | None
+    product: float  # E[y s], without the part that the model has learnt from noise
+    error: float  # the standard deviation of it by noise
+    mean: float | None  # E[y]; None if it is not known: then scores of 0 count as undecided
 
     @property
     def balance(self) -> float:
         """E[y], held away from -1 and +1; 0 if it is not known."""
-        return (
-            0.0
-            if self.mean is None
-            else float(np.clip(self.mean, -_LARGEST_LABEL_MEAN, _LARGEST_LABEL_MEAN))
-        )
+        if self.mean is None:
+            return 0.0
+        return float(np.clip(self.mean, -_LARGEST_LABEL_MEAN, _LARGEST_LABEL_MEAN))
 
 
 @dataclass(frozen=True)
@@ -425,8 +342,8 @@ def log_odds_of_scores(
     labelled ones would (Platt 1999). Without rows, scores of a class are taken to be Gaussian
     (`gaussian_log_odds`).
 
-    Where E[y s] has an error, the slope is integrated out. No
-    correlation of scores and labels above ``most`` is believed.
+    Where E[y s] has an error, the slope is integrated out. No correlation of scores and labels
+    above ``most`` is believed.
     """
     free = labels.mean is not None
     centre = float(scores.mean()) if free else 0.0
@@ -436,26 +353,18 @@ def log_odds_of_scores(
     standard = (scores - centre) / size
     covariance = _possible((labels.product - labels.balance * centre) / size, labels, most)
     if labels.error > 1e-10 * size:
-        slope, offset = _mean_link(standard, covariance, labels.error / size, labels)
+        link = calibrate_by_product(
+            np.column_stack([np.zeros_like(standard), standard]),  # the first class scores 0
+            np.array([1 - labels.balance, 1 + labels.balance]) / 2,
+            (covariance + float(standard.mean())) / 2,  # E[s if y = 1] = (E[y s] + E[s]) / 2
+            labels.error / size / 2,
+            shifted=free,
+        )
+        slope, offset = link.slope, float(link.shift[1])
     else:
         slope, offset = _least_risk(standard, covariance, labels)
     slope = max(slope, _SMALLEST_SLOPE)
     return LogOdds(slope / size, offset - slope * centre / size)
-
-
-def _mean_link(
-    scores: np.ndarray, product: float, error: float, labels: LabelMeans
-) -> tuple[float, float]:
-    """Return slope and offset, with slopes integrated out; the score of the first class is 0."""
-    shares = np.array([1 - labels.balance, 1 + labels.balance]) / 2
-    link = calibrate_by_product(
-        np.column_stack([np.zeros_like(scores), scores]),
-        shares,
-        (product + float(scores.mean())) / 2,  # E[s if y = 1] = (E[y s] + E[s]) / 2
-        error / 2,
-        shifted=labels.mean is not None,
-    )
-    return link.slope, float(link.shift[1])
 
 
 def _possible(covariance: float, labels: LabelMeans, most: float) -> float:
@@ -494,8 +403,8 @@ def gaussian_log_odds(square: float, mean_score: float | None, labels: LabelMean
 
     ``square`` is E[s^2] and ``mean_score`` E[s]; if either mean is not known, classes are taken to
     lie at +-E[y s]. With class means m_1, m_0 and the variance v within them the log odds are
-    logit pi + (m_1 - m_0)/v (s - (m_1 + m_0)/2). Scores of real tables have
-    longer tails, so no correlation with labels above 0.75 is believed.
+    logit pi + (m_1 - m_0)/v (s - (m_1 + m_0)/2). Scores of real tables have longer tails, so no
+    correlation with labels above 0.75 is believed.
     """
     if mean_score is None or labels.mean is None:
         labels, mean_score = LabelMeans(labels.product, labels.error, None), 0.0
@@ -505,13 +414,8 @@ def gaussian_log_odds(square: float, mean_score: float | None, labels: LabelMean
     covariance = (labels.product - labels.balance * mean_score) / float(np.sqrt(variance))
     spread = float(np.sqrt(1 - labels.balance**2))
     correlation = _possible(covariance, labels, _LARGEST_GAUSSIAN_CORRELATION) / spread
-    standard = _two_normals(correlation, (1 + labels.balance) / 2)
-    scores = mean_score + float(np.sqrt(variance)) * standard
-    return log_odds_of_scores(scores, labels, _LARGEST_GAUSSIAN_CORRELATION)
-
-
-def _two_normals(correlation: float, share: float) -> np.ndarray:
-    """Return quantiles of two classes of scores, with mean 0, variance 1 and this correlation."""
+    # Quantiles of two classes of scores, with mean 0, variance 1 and this correlation.
+    share = (1 + labels.balance) / 2
     second = int(np.clip(round(_GAUSSIAN_QUANTILES * share), 2, _GAUSSIAN_QUANTILES - 2))
     within = np.sqrt(1 - correlation**2)
     parts = []
@@ -520,5 +424,7 @@ def _two_normals(correlation: float, share: float) -> np.ndarray:
         (_GAUSSIAN_QUANTILES - second, -correlation * np.sqrt(share / (1 - share))),
     ):
         parts.append(mean + within * ndtri((np.arange(count) + 0.5) / count))
-    scores = np.concatenate(parts)
-    return np.asarray((scores - scores.mean()) / scores.std())
+    quantiles = np.concatenate(parts)
+    standard = (quantiles - quantiles.mean()) / quantiles.std()
+    scores = mean_score + float(np.sqrt(variance)) * standard
+    return log_odds_of_scores(scores, labels, _LARGEST_GAUSSIAN_CORRELATION)

@@ -30,17 +30,6 @@ from suffice.models.problem import FactoredProblem
 from suffice.models.rows import WeightedRows
 from suffice.release.release import Covariance
 
-__all__ = [
-    "WIDEST_DECOMPOSED",
-    "Denoised",
-    "Denoiser",
-    "around_centre",
-    "denoise",
-    "noise_in_basis",
-    "white_basis",
-    "within_rows",
-]
-
 _EXPONENTS = (0.0, 0.5, 1.0)  # q
 _EXPLAINED_SHARES = 10.0 ** np.arange(-2.5, 0.01, 0.1)  # R^2
 # Variance that noise may add to a score: the best of .25, 2.5 and 25 on splits that decided nothing
@@ -272,24 +261,12 @@ def _mean_shares(
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Problems with their operators as they were released, and with those that are left of them.
+    """Problems with their operators as they were released, and with those that are left of them."""
 
-    Attributes
-    ----------
-    problems : list of FactoredProblem
-        One problem, or one per class, with the released operator.
-    noise : Covariance
-        The noise of each column of it.
-    cleaned : list of FactoredProblem
-        The same with the operator that models are fitted to.
-    denoisers : list of Denoiser
-        One for each problem; none where operators stay as they are.
-    """
-
-    problems: list[FactoredProblem]
-    noise: Covariance
-    cleaned: list[FactoredProblem]
-    denoisers: Sequence[Denoiser] = ()
+    problems: list[FactoredProblem]  # one, or one per class, with the released operator
+    noise: Covariance  # of each column of it
+    cleaned: list[FactoredProblem]  # with the operator that models are fitted to
+    denoisers: Sequence[Denoiser] = ()  # of each problem; none where operators stay as they are
 
     @property
     def basis(self) -> np.ndarray | None:

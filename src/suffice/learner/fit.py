@@ -18,34 +18,13 @@ from suffice.learner.operator import CONSTANT, MAJORITY_HIDDEN, risk_of_guess, w
 from suffice.plain_text import listed
 from suffice.release.release import Release
 
-__all__ = [
-    "PASSES",
-    "REPORTS",
-    "Learning",
-    "Report",
-    "fit",
-    "learning_from",
-    "model_of",
-    "register_learner",
-    "release_of",
-    "report_of",
-]
-
 
 @dataclass(frozen=True)
 class Report:
-    """Holds what is known of a fitted model.
+    """Holds what is known of a fitted model."""
 
-    Attributes
-    ----------
-    lines : list of (str, str)
-        What people read: a heading and a text for each line.
-    values : dict
-        The same for programs, as plain JSON values.
-    """
-
-    lines: list[tuple[str, str]] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
+    lines: list[tuple[str, str]] = field(default_factory=list)  # for people: heading and text
+    values: dict[str, Any] = field(default_factory=dict)  # for programs: plain JSON values
 
 
 def report_of(model: Any) -> Report:
@@ -80,9 +59,7 @@ def _factored_report(model: Any) -> Report:
 
 
 def _constant(model: Any) -> str:
-    if not model.intercept_only_:
-        return ""
-    return f"; {CONSTANT}"
+    return f"; {CONSTANT}" if model.intercept_only_ else ""
 
 
 def _spread_report(model: Any) -> Report:
@@ -95,10 +72,10 @@ def _spread_report(model: Any) -> Report:
 
 
 def _ridge_report(model: Any) -> Report:
-    lines = [
-        ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-        ("risk", _square_risk(model.risk_)),
-    ]
+    risk = "unknown: the noise hides how much the model's scores vary"
+    if model.risk_ is not None:
+        risk = f"{model.risk_:.4g} (square loss), estimated without labels"
+    lines = [("penalty", f"{model.lam_:.3g}" + _constant(model)), ("risk", risk)]
     values = {
         "loss": "square",
         "lam": model.lam_,
@@ -115,12 +92,6 @@ def _no_probabilities(model: Any) -> list[tuple[str, str]]:
         return []
     remedy = "Add --rows TABLE with rows that need no labels (Python: rows=...)"
     return [("probabilities", f"none: the noise hides how much scores vary. {remedy}")]
-
-
-def _square_risk(risk: float | None) -> str:
-    if risk is None:
-        return "unknown: the noise hides how much the model's scores vary"
-    return f"{risk:.4g} (square loss), estimated without labels"
 
 
 def _boost_report(model: Any) -> Report:
@@ -228,17 +199,8 @@ class Learning:
     def unused(self, rows: Any, options: Options) -> list[str]:
         """Return the names of the options that were set but that this kind does not take.
 
-        Parameters
-        ----------
-        rows : table or None
-            The public rows; "rows" is listed if there are some and the kind needs none.
-        options : mapping
-            Options by name; None means that an option was not set.
-
-        Returns
-        -------
-        list of str
-            The names, in the order of the options.
+        None means that an option was not set. "rows" is listed too, if there are some that cannot
+        be used.
         """
         if self.estimator is None:
             return []
@@ -257,26 +219,8 @@ class Learning:
     ) -> Any:
         """Return the estimator, fitted to these releases and the rows that they need.
 
-        Parameters
-        ----------
-        releases : sequence of Release
-            One release, or those of several owners.
-        rows : table or None
-            The public rows that the releases belong to.
-        options : mapping
-            Options of the learner by name; None means that an option was not set.
-        progress : callable or None
-            Called with the number of rows of each batch that was read; see `fit`.
-
-        Returns
-        -------
-        estimator
-            The fitted learner.
-
-        Raises
-        ------
-        ParameterError
-            If no classifier learns from this kind, or rows are needed and there are none.
+        Of ``options``, None means that one was not set. Raise if no classifier learns from this
+        kind, or rows are needed and there are none.
         """
         if self.estimator is None:
             raise ParameterError(self.instead)
@@ -391,23 +335,7 @@ def release_of(model: Any) -> Release:
 
 
 def model_of(release: Release) -> LinearModel:
-    """Return the fitted estimator of a model file, of the class that learnt it.
-
-    Parameters
-    ----------
-    release : Release
-        A release of kind "model".
-
-    Returns
-    -------
-    LinearModel
-        A classifier with ``predict``, ``predict_proba`` and ``score``.
-
-    Raises
-    ------
-    ParameterError
-        If the release is not a model.
-    """
+    """Return the fitted estimator of a model file, of the class that learnt it."""
     model: LinearModel = _class_of(learner_name(release)).from_release(release)
     return model
 
@@ -416,8 +344,8 @@ def model_of(release: Release) -> LinearModel:
 _MODULES = {
     "FactoredClassifier": "operator",
     "SpreadClassifier": "spread",
-    "RadoRidge": "rado_ridge",
-    "RadoBoost": "rado_boosting",
+    "RadoRidge": "rados",
+    "RadoBoost": "rados",
     "MomentClassifier": "moments",
     "NoisyLabelClassifier": "noisy_labels",
 }
@@ -426,10 +354,6 @@ _MODULES = {
 def _class_of(name: str) -> Any:
     """Return the class of a learner; what it imports is loaded when it is needed."""
     return getattr(import_module(f"suffice.learner.{_MODULES[name]}"), name)
-
-
-def _of_operator(options: Options) -> Any:
-    return _class_of("FactoredClassifier")(**options)
 
 
 def _of_rados(options: Options) -> Any:
@@ -444,42 +368,39 @@ def _of_rados(options: Options) -> Any:
     return _class_of(learners[loss])(**others)
 
 
-def _of_votes(options: Options) -> Any:
-    """Return the learner of soft labels, or of hard ones where the caller chose an estimator."""
-    from suffice.learner.votes import VoteClassifier
-
-    return VoteClassifier(**options) if "estimator" in options else _of_operator(options)
-
-
-def _of_labels(options: Options) -> Any:
-    """Return the linear learner, or any classifier that the caller chose."""
-    name = "NoisyLabelClassifier" if "estimator" in options else "FactoredClassifier"
-    return _class_of(name)(**options)
-
-
-def _label_options(options: Options) -> Sequence[str]:
-    """Return the options of an estimator that the caller chose, or of the operator's learner."""
-    if "estimator" in options:
-        return ("estimator", "class_weight", "sample_weight")
-    return ("sample_weight", *_OPERATOR.options(options))
-
-
-def _vote_options(options: Options) -> Sequence[str]:
-    """Return the options of an estimator that the caller chose, or of the operator's learner."""
-    if "estimator" in options:
-        return ("estimator", "labels", "class_weight", "sample_weight", "progress")
-    return ("sample_weight", *_OPERATOR.options(options))
-
-
 _OPERATOR = Learning(
-    _of_operator, lambda _: ("loss", "penalty", "lam", "class_weight", *PASSES), rows=True
+    lambda options: _class_of("FactoredClassifier")(**options),
+    lambda _: ("loss", "penalty", "lam", "class_weight", *PASSES),
+    rows=True,
 )
+
+
+def _of_each_row(module: str, name: str, *own_options: str) -> Learning:
+    """Return what is learnt from what is said of each row: the operator's learner, unless chosen.
+
+    Where the caller chose an estimator, the class of this name trains it, and takes these options.
+    """
+
+    def estimator(options: Options) -> Any:
+        if "estimator" in options:
+            return getattr(import_module(f"suffice.learner.{module}"), name)(**options)
+        return _class_of("FactoredClassifier")(**options)
+
+    def taken(options: Options) -> Sequence[str]:
+        own = own_options if "estimator" in options else _OPERATOR.options(options)
+        return ("sample_weight", *own)
+
+    return Learning(estimator, taken, rows=True)
+
+
 _FITTED = Learning(
     instead="This file is a model that is already fitted. Use `suffice predict` or `suffice score`."
 )
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
-    "label-responses": Learning(_of_labels, _label_options, rows=True),
+    "label-responses": _of_each_row(
+        "noisy_labels", "NoisyLabelClassifier", "estimator", "class_weight"
+    ),
     "responses": Learning(
         lambda options: _class_of("SpreadClassifier")(**options),
         lambda _: ("lam", "class_weight"),
@@ -496,10 +417,8 @@ _LEARNING: dict[str, Learning] = {
     "moments": Learning(
         lambda options: _class_of("MomentClassifier")(**options), lambda _: ("class_weight",)
     ),
-    "votes": Learning(
-        _of_votes,
-        _vote_options,
-        rows=True,
+    "votes": _of_each_row(
+        "votes", "VoteClassifier", "estimator", "labels", "class_weight", "progress"
     ),
     "proportions": Learning(
         instead="fit cannot use label proportions. Use `suffice ratio` (Python: ClassRatio) to"

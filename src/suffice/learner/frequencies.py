@@ -17,16 +17,6 @@ from suffice.errors import ParameterError
 from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.release import Release
 
-__all__ = [
-    "Frequencies",
-    "deconvolve",
-    "estimate_frequencies",
-    "maximum_likelihood",
-    "observed_frequencies",
-    "release_frequencies",
-]
-
-
 # Where Agresti and Coull's intervals cover too seldom, and by how much they are then widened, so
 # that those at 95 % cover 95.5 (lab/bench/coverage.py).
 _HARD_CONDITION = 10.0  # condition number of a channel
@@ -36,30 +26,14 @@ _WIDENING = 1.03  # factor of the half width
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """Holds the estimated proportion of each possible value of a column, with an interval.
+    """Holds the estimated proportion of each possible value of a column, with an interval."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the column; "label" for the label.
-    states : tuple
-        The possible values.
-    shares : ndarray of shape (K,)
-        The estimated proportion of each possible value.
-    low : ndarray of shape (K,)
-        The lower ends of the intervals.
-    high : ndarray of shape (K,)
-        The upper ends of the intervals.
-    level : float
-        The confidence level of each interval.
-    """
-
-    name: str
-    states: tuple[Any, ...]
-    shares: np.ndarray
+    name: str  # of the column; "label" for the label
+    states: tuple[Any, ...]  # the K possible values
+    shares: np.ndarray  # (K,), as are both ends of the intervals
     low: np.ndarray
     high: np.ndarray
-    level: float
+    level: float  # the confidence level of each interval
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values, by name."""
@@ -172,26 +146,9 @@ def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarr
 def release_frequencies(
     release: Release, *, method: str = "likelihood", level: float = 0.95
 ) -> list[Frequencies]:
-    """Return the proportions of the label and of every discrete column of a release of answers.
+    """Return the proportions of the label, then of every discrete column, of a release of answers.
 
-    Parameters
-    ----------
-    release : Release
-        A release of randomised answers or labels.
-    method : {"likelihood", "inverse"}, default="likelihood"
-        As in `estimate_frequencies`.
-    level : float, default=0.95
-        The confidence level of each interval.
-
-    Returns
-    -------
-    list of Frequencies
-        The label first, then the columns in their order.
-
-    Raises
-    ------
-    ParameterError
-        If the release holds no randomised answers.
+    ``method`` and ``level`` are those of `estimate_frequencies`.
     """
     if "channel" not in release.arrays:
         raise ParameterError(

@@ -23,28 +23,11 @@ from scipy.stats import chi, gamma
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
-from suffice.learner.base import LinearModel
+from suffice.learner.base import FeatureUnits, LinearModel, MissingFigureError
 from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
-from suffice.learner.features import FeatureUnits
 from suffice.learner.penalty import Optimism, least_ridge, spreads
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
-
-__all__ = [
-    "Evidence",
-    "FiguredModel",
-    "NoiseBounds",
-    "excess_risk",
-    "interval",
-    "interval_above",
-    "noise_bounds",
-    "noise_norm",
-    "optimism_by_trial",
-    "parameter_distance",
-    "plain_risk_change",
-    "risk_error",
-]
-
 
 _SMALLEST_DELTA = 1e-7  # numerical inversion is good to 1e-10
 _DAMPING = 25.0  # e^-25: the error of the inversion (Abate & Whitt 1995)
@@ -438,6 +421,39 @@ class Evidence:
         ]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
+    @cached_property
+    def undenoised(self) -> Sequence[np.ndarray]:
+        """The models of the operator as it was released, at the same penalty.
+
+        Rows that are not in memory are not read again for it: what their sample shows is added.
+        """
+        if not self.denoisers:
+            return self.models
+        models = []
+        for problem, model, denoiser in zip(
+            self.problems, self.models, self.denoisers, strict=True
+        ):
+            rows = problem.weighted.sample
+            near = problem.on_rows(rows)
+            released = near.solve(self.lam, tol=1e-6, max_iter=1000).parameters
+            if rows is not problem.weighted:
+                cleaned = near.with_operator(denoiser(denoiser.released)[-len(model) :])
+                shrunk = cleaned.solve(self.lam, tol=1e-6, max_iter=1000).parameters
+                released = model + released - shrunk
+            models.append(released)
+        return models
+
+    def shift(self, basis: np.ndarray | None = None) -> np.ndarray:
+        """Return how far denoising moved each coefficient, as `deviations` has them."""
+        columns = []
+        for i, (model, released) in enumerate(zip(self.models, self.undenoised, strict=True)):
+            moved = released - model
+            if self.denoisers and self.denoisers[i].white:
+                turn = self.denoisers[i].basis
+                moved = (turn if len(moved) > 1 else turn[-1:, -1:]) @ moved
+            columns.append(np.abs(moved if basis is None else basis @ moved))
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
     def _deviations(self, i: int, *, sampling: bool, basis: np.ndarray | None) -> np.ndarray:
         self._check_noise()
         problem, model = self.problems[i], self.models[i]
@@ -453,11 +469,10 @@ class Evidence:
                 "The noise hides too much of this release for intervals of coefficients. Use"
                 " denoise=False and a lam of your own."
             )
+        model = self.undenoised[i]
         inverse = np.linalg.inv(problem.hessian(model, self.lam))
         width, columns = len(model), model.size // len(model)
         noise = self.noise
-        if denoiser is not None:
-            noise = denoiser.left_noise if width > 1 else denoiser.left_noise.last()
         if sampling:  # a label is in one of K columns: about 1/K of S/m in each
             labels = problem.weighted.labels * columns
             vary = Covariance("factor", 1 / labels, _root(problem.moment))
@@ -505,11 +520,16 @@ def interval_above(centre: float, deviation: float, level: float, least: float) 
     return np.maximum([low, high], least)
 
 
-def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:
-    """Return the two ends of a Gaussian interval, stacked in front."""
+def interval(
+    centre: np.ndarray | float,
+    deviation: np.ndarray | float,
+    level: float,
+    shift: np.ndarray | float = 0.0,
+) -> np.ndarray:
+    """Return the two ends of a Gaussian interval that may be off by ``shift``, stacked in front."""
     if not 0 < level < 1:
         raise ParameterError(f"level must lie between 0 and 1. It is {level!r}.")
-    reach = ndtri((1 + level) / 2) * deviation
+    reach = shift + ndtri((1 + level) / 2) * deviation
     return np.stack([centre - reach, centre + reach])
 
 
@@ -545,15 +565,18 @@ class FiguredModel(LinearModel):
         """
         fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
         deviations = np.zeros_like(self.theta_)
+        shift = np.zeros_like(self.theta_)
         # Of a constant only the intercept has a deviation.
         deviations[-len(fitted_deviations) :] = fitted_deviations
-        return interval(self.theta_, deviations, level)
+        shift[-len(fitted_deviations) :] = self._fitted_evidence.shift()
+        return interval(self.theta_, deviations, level, shift)
 
     def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
         """Return the interval of each coefficient, in the units of ``coef_``, to first order.
 
-        It covers the coefficient that exact labels would give. It does not cover how penalty and
-        denoising shrink coefficients.
+        It covers the coefficient that exact labels would give at the same penalty: it reaches as
+        far beyond the coefficient as denoising moved it, and the noise on top. It does not cover
+        how the penalty shrinks coefficients.
 
         Parameters
         ----------
@@ -574,7 +597,8 @@ class FiguredModel(LinearModel):
         AttributeError
             If the model was loaded from a file.
         """
-        return interval(self.coef_, self.feature_deviations(sampling=sampling)[:-1].T, level)
+        deviations, shift = self.feature_deviations(sampling=sampling), self._feature_shift()
+        return interval(self.coef_, deviations[:-1].T, level, shift[:-1].T)
 
     def intercept_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
         """Return the interval of ``intercept_``, as `coef_interval` does of the coefficients.
@@ -591,7 +615,8 @@ class FiguredModel(LinearModel):
         ndarray of shape (2, 1) or (2, K)
             The lower and the upper ends.
         """
-        return interval(self.intercept_, self.feature_deviations(sampling=sampling)[-1], level)
+        deviations, shift = self.feature_deviations(sampling=sampling), self._feature_shift()
+        return interval(self.intercept_, deviations[-1], level, shift[-1])
 
     def feature_deviations(self, *, sampling: bool = False) -> np.ndarray:
         """Return the standard deviation of each coefficient and, last, of the intercept.
@@ -606,25 +631,32 @@ class FiguredModel(LinearModel):
         ndarray of shape (p + 1, 1) or (p + 1, K)
             In the units of ``coef_`` and ``intercept_``.
         """
-        evidence = self._fitted_evidence
+        evidence, basis = self._fitted_evidence, self._feature_basis()
+        return evidence.deviations(sampling=sampling, basis=basis).reshape(len(basis), -1)
+
+    def _feature_shift(self) -> np.ndarray:
+        """Return how far denoising moved each coefficient and, last, the intercept."""
+        basis = self._feature_basis()
+        return self._fitted_evidence.shift(basis).reshape(len(basis), -1)
+
+    def _feature_basis(self) -> np.ndarray:
+        """Return what makes coefficients in the user's units of the model's own."""
         basis = FeatureUnits(self.pipeline_).basis()
-        if self.intercept_only_:  # only the intercept follows the noise
-            basis = basis[:, -1:]
-        deviations = evidence.deviations(sampling=sampling, basis=basis)
-        return deviations.reshape(len(basis), -1)
+        return basis[:, -1:] if self.intercept_only_ else basis  # only the intercept follows noise
 
     def stored_deviations(self) -> list[float] | None:
-        """Return `feature_deviations` as a model file holds them, line by line.
+        """Return deviations as a model file holds them, line by line: 1.96 reach the 95 % interval.
 
         None if there are none, or more than 500: computing them takes longer than the fit.
         """
         if self.theta_.size > _STORED_DEVIATIONS:
             return None
         try:
-            deviations: list[float] = self.feature_deviations().ravel().tolist()
+            deviations = self.feature_deviations() + self._feature_shift() / ndtri(0.975)
         except ParameterError:
             return None
-        return deviations
+        stored: list[float] = deviations.ravel().tolist()
+        return stored
 
     def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
         """Return bounds on how far the noise has moved the model and its risk.
@@ -655,6 +687,13 @@ class FiguredModel(LinearModel):
             mechanism = self.releases_[0].details["mechanism"]
         return self._fitted_evidence.bounds(mechanism, delta)
 
+    def _figure(self, compute: Callable[[], Any]) -> Any:
+        """Return what ``compute`` does; for an attribute, what it refuses is missing."""
+        try:
+            return compute()
+        except ParameterError as error:
+            raise MissingFigureError(str(error)) from None
+
     @property
     def _fitted_evidence(self) -> Evidence:
         evidence: Evidence = self._from_fit("_evidence", "intervals")
@@ -663,18 +702,18 @@ class FiguredModel(LinearModel):
     @property
     def coef_interval_(self) -> np.ndarray:
         """The interval at 95 % of each coefficient for the mechanism's noise."""
-        return self._figure(self.coef_interval)
+        return np.asarray(self._figure(self.coef_interval))
 
     @property
     def intercept_interval_(self) -> np.ndarray:
         """The interval at 95 % of the intercept for the mechanism's noise."""
-        return self._figure(self.intercept_interval)
+        return np.asarray(self._figure(self.intercept_interval))
 
     @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below that of any labels."""
         risk = self._figure(lambda: self._fitted_evidence.risk)[0]
-        return max(risk, self._fitted_evidence.least_risk)
+        return float(max(risk, self._fitted_evidence.least_risk))
 
     @property
     def risk_interval_(self) -> np.ndarray:

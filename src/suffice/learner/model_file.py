@@ -11,8 +11,6 @@ from suffice.plain_text import listed
 from suffice.release import codec
 from suffice.release.release import Release
 
-__all__ = ["MODEL_KINDS", "LoadedModel", "load"]
-
 MODEL_KINDS = ("model", "tree-model")
 
 

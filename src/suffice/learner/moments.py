@@ -19,43 +19,22 @@ from scipy.special import logit, ndtr, ndtri
 from scipy.stats import truncnorm
 
 from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.base import (
+    CLASS_WEIGHT,
+    FIGURES,
+    MOMENTS_HAVE_NONE,
+    FeatureUnits,
+    LinearModel,
+    refuse_weights,
+)
 from suffice.learner.calibration import class_probabilities
-from suffice.learner.features import FeatureUnits
-from suffice.learner.operator import MAJORITY_HIDDEN, NoiseWarning
+from suffice.learner.operator import MAJORITY_HIDDEN
+from suffice.learner.problem import NoiseWarning, repeated_count
 from suffice.learner.sklearn_names import Interval, fit_context
-from suffice.learner.weights import CLASS_WEIGHT, MOMENTS_HAVE_NONE, refuse_weights, repeated_count
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.moments import default_weights
 from suffice.release.merge import merge
 from suffice.release.release import Release
-
-__all__ = [
-    "ALLOWANCE",
-    "BLEND",
-    "LEVEL",
-    "Blend",
-    "CleanMoments",
-    "CoefficientIntervals",
-    "ExpectedAccuracy",
-    "LinearRule",
-    "MomentClassifier",
-    "MomentNumbers",
-    "Scores",
-    "Thinning",
-    "cleaned",
-    "contrast_scores",
-    "expected_accuracy",
-    "learn_rule",
-    "linear_scores",
-    "numbers_of",
-    "plain_numbers",
-    "ridge_intervals",
-    "rule_of",
-    "thinned",
-    "with_simulated_noise",
-]
-
 
 _EIGENVALUE_FLOOR = 1e-3  # of the mean one: smaller ones cannot be told from noise
 _CLASS_LEAD = 2.0  # deviations of the noise that tell the larger class from another
@@ -63,33 +42,18 @@ _CLASS_LEAD = 2.0  # deviations of the noise that tell the larger class from ano
 
 @dataclass(frozen=True, eq=False)
 class MomentNumbers:
-    """The numbers of a release, in rows of length 1, and the deviations of their noise.
+    """The numbers of a release, in rows of length 1, and the deviations of their noise."""
 
-    Attributes
-    ----------
-    second : ndarray of shape (d, d)
-        The mean products of two coordinates.
-    mean : ndarray of shape (d,)
-        The mean row.
-    operator : ndarray of shape (d, contrasts)
-        The mean of x (e - base) for each contrast, e being 1 for members of a class and else 0.
-    proportions : ndarray of shape (K,)
-        The class proportions.
-    second_noise, mean_noise, operator_noise, proportions_noise : float
-        The standard deviations of the noise on a square, and on the numbers of each other block.
-    rows : float
-        The number of records, or what their weights stand for.
-    """
-
-    second: np.ndarray
-    mean: np.ndarray
+    second: np.ndarray  # (d, d): the mean products of two coordinates
+    mean: np.ndarray  # (d,): the mean row
+    # (d, contrasts): the mean of x (e - 1/K), e being 1 for members of a class and else 0.
     operator: np.ndarray
-    proportions: np.ndarray
-    second_noise: float
+    proportions: np.ndarray  # (K,): of the classes
+    second_noise: float  # on a square
     mean_noise: float
     operator_noise: float
     proportions_noise: float
-    rows: float
+    rows: float  # the number of records, or what their weights stand for
 
     @property
     def classes(self) -> int:
@@ -151,36 +115,16 @@ def plain_numbers(
 
 @dataclass(frozen=True, eq=False)
 class CleanMoments:
-    """What is believed of the data, in the eigenvectors of their covariance.
+    """What is believed of the data, in the eigenvectors of their covariance."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-        The mean row, in the coordinates of rows.
-    vectors : ndarray of shape (d, d)
-        The eigenvectors of the covariance, one a column.
-    variances : ndarray of shape (d,)
-        The variance along each of them.
-    covariances : ndarray of shape (d, contrasts)
-        The covariance of rows with membership in a class, along them.
-    errors : ndarray of shape (d, contrasts)
-        The variance of the error of ``covariances``, by noise and by sampling.
-    proportions : ndarray of shape (K,)
-        The class proportions, between 0 and 1.
-    contrast_shares : ndarray of shape (contrasts,)
-        The proportion of the class that each contrast tells from all others.
-    penalty : float
-        Half of what noise can add to an eigenvalue.
-    """
-
-    mean: np.ndarray
-    vectors: np.ndarray
-    variances: np.ndarray
-    covariances: np.ndarray
-    errors: np.ndarray
-    proportions: np.ndarray
-    contrast_shares: np.ndarray
-    penalty: float
+    mean: np.ndarray  # (d,): the mean row, in the coordinates of rows
+    vectors: np.ndarray  # (d, d): the eigenvectors, one a column
+    variances: np.ndarray  # (d,): along each of them
+    covariances: np.ndarray  # (d, contrasts): of rows with membership in a class, along them
+    errors: np.ndarray  # (d, contrasts): variances of the error of these, by noise and sampling
+    proportions: np.ndarray  # (K,): of the classes, between 0 and 1
+    contrast_shares: np.ndarray  # (contrasts,): of the class that each tells from all others
+    penalty: float  # half of what noise can add to an eigenvalue
 
     @property
     def square_noise(self) -> float:
@@ -195,11 +139,16 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
     within = _within_unit(numbers.proportions, numbers.proportions_noise)
     proportions = np.clip(within, least, 1 - least)
     proportions /= proportions.sum()
-    mean = _shrunk_mean(numbers.mean, numbers.mean_noise)
+    mean, length = numbers.mean, float(numbers.mean @ numbers.mean)
+    if width >= 3 and length > 0:  # shrunk towards zero, as James and Stein do, and not beyond it
+        mean = mean * max(0.0, 1 - (width - 2) * numbers.mean_noise**2 / length)
     contrast_shares = proportions[numbers.contrasts]
     shift = contrast_shares - 1 / numbers.classes
     covariances = numbers.operator - np.outer(mean, shift)
     values, vectors = np.linalg.eigh(numbers.second - np.outer(mean, mean))
+    along = vectors.T @ covariances
+    # What only rounding made becomes zero: small variances divide it.
+    rounding = 1e-13 * np.abs(along).max(axis=0, initial=0.0)
     penalty = math.sqrt(width / 2) * noise
     variances = _shrunk_values(values, noise, penalty)
     by_noise = (
@@ -215,18 +164,12 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
         mean,
         vectors,
         variances,
-        _without_rounding(vectors.T @ covariances),
+        np.where(np.abs(along) > rounding, along, 0.0),
         errors,
         proportions,
         contrast_shares,
         penalty,
     )
-
-
-def _without_rounding(covariances: np.ndarray) -> np.ndarray:
-    """Return covariances with zeros for what only rounding made: small variances divide them."""
-    least = 1e-13 * np.abs(covariances).max(axis=0, initial=0.0)
-    return np.where(np.abs(covariances) > least, covariances, 0.0)
 
 
 def _within_unit(noisy: Any, noise: float) -> np.ndarray:
@@ -237,14 +180,6 @@ def _within_unit(noisy: Any, noise: float) -> np.ndarray:
     if noise > 1e-12:
         expected = truncnorm.mean(-noisy / noise, (1 - noisy) / noise, loc=noisy, scale=noise)
     return np.clip(np.where(np.isnan(expected), noisy, expected), 0.0, 1.0)
-
-
-def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
-    """Return a mean shrunk towards zero, as James and Stein do, and not beyond it."""
-    length = float(mean @ mean)
-    if len(mean) < 3 or length == 0:
-        return mean
-    return np.asarray(mean) * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
 
 
 def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:
@@ -275,17 +210,11 @@ class Blend:
     uci-har, the grades of red wine and the attacks of kdd99. Among all settings whose accuracy is
     within one standard error of the best, they have the least log loss (``lab/bench/moments.py
     --parts choose``, which tests them on MNIST and covertype).
-
-    Attributes
-    ----------
-    ridge_part : float
-        The part of least squares of the class indicators; the rest is discriminant analysis.
-    ridge_slope : float
-        The log odds that one unit of a fitted indicator is worth.
     """
 
+    # The part of least squares of the class indicators; the rest is discriminant analysis.
     ridge_part: float = 0.75
-    ridge_slope: float = 8.0
+    ridge_slope: float = 8.0  # the log odds that one unit of a fitted indicator is worth
 
 
 BLEND = Blend()
@@ -295,41 +224,22 @@ BLEND = Blend()
 class Thinning:
     """Weights from one part of the covariances, and the other part: their errors are unrelated.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (draws, d, contrasts)
-        The weights from c + error, for each draw of an error.
-    held_out : ndarray of shape (draws, d, contrasts)
-        c - error of the same draws.
+    Both are (draws, d, contrasts).
     """
 
-    weights: np.ndarray
-    held_out: np.ndarray
+    weights: np.ndarray  # from c + error, for each draw of an error
+    held_out: np.ndarray  # c - error of the same draws
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of contrasts: weights along eigenvectors, and what is believed of the scores.
+    """Scores of contrasts: weights along eigenvectors, and what is believed of the scores."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d, contrasts)
-        The weights along the eigenvectors of the covariance.
-    spread : ndarray of shape (contrasts, contrasts)
-        The covariance of the scores.
-    correlations : ndarray of shape (contrasts,)
-        The correlation of each score with membership in its class.
-    memberships : ndarray of shape (contrasts, contrasts)
-        The covariance of scores with memberships in all classes, by thinning.
-    square_noise : float
-        The standard deviation of the noise on the variance of a direction of length 1.
-    """
-
-    weights: np.ndarray
-    spread: np.ndarray
-    correlations: np.ndarray
-    memberships: np.ndarray
-    square_noise: float
+    weights: np.ndarray  # (d, contrasts), along the eigenvectors of the covariance
+    spread: np.ndarray  # (contrasts, contrasts): the covariance of the scores
+    correlations: np.ndarray  # (contrasts,): of each score with membership in its class
+    memberships: np.ndarray  # (contrasts, contrasts): covariance with memberships, by thinning
+    square_noise: float  # deviation of the noise on the variance of a direction of length 1
 
     @property
     def variances(self) -> np.ndarray:
@@ -357,7 +267,13 @@ def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
     averaged over by its likelihood. How well scores follow e is measured by thinning: weights from
     c + error, their covariance from c - error.
     """
-    cautious = (moments.variances + _added_variance(moments))[:, None]
+    # A score has more variance than its weights and cleaned variances say: weights are large where
+    # noise made a variance small. Noise can take sqrt(2 d) s = 2 penalty from an eigenvalue at
+    # most. And weights that follow noise alone point anywhere, where the variance is the mean one.
+    # The parallel sum is below both, and close to the smaller.
+    most_taken, mean_variance = 2 * moments.penalty, float(moments.variances.mean())
+    added = most_taken * mean_variance / (most_taken + mean_variance)
+    cautious = (moments.variances + added)[:, None]
     weights = _all_weights(moments, moments.covariances, moments.errors)
     spread = weights.T @ (cautious * weights)
     sizes = np.sqrt(np.maximum((cautious * thinning.weights**2).sum(axis=1), 1e-300))
@@ -372,39 +288,23 @@ def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
     return replace(raw, correlations=np.clip(measured, _CORRELATIONS[0], most))
 
 
-def _added_variance(moments: CleanMoments) -> float:
-    """Return what a score has more of variance than its weights and cleaned variances say.
-
-    Weights are large where noise made a variance small. Noise can take sqrt(2 d) s = 2 penalty
-    from an eigenvalue at most. And weights that follow noise alone point anywhere, where the
-    variance is the mean one. The parallel sum is below both, and close to the smaller.
-    """
-    most, mean = 2 * moments.penalty, float(moments.variances.mean())
-    return most * mean / (most + mean)
-
-
 def thinned(moments: CleanMoments, draws: int, rng: np.random.Generator) -> Thinning:
-    """Return ``draws`` of thinning: the noise of each part is twice that of the whole."""
-    errors = [_error(moments, rng) for _ in range(draws)]
-    weights = [
-        _all_weights(moments, moments.covariances + error, 2 * moments.errors) for error in errors
-    ]
-    return Thinning(np.array(weights), np.array([moments.covariances - e for e in errors]))
+    """Return ``draws`` of thinning: the noise of each part is twice that of the whole.
 
-
-def _error(moments: CleanMoments, rng: np.random.Generator) -> np.ndarray:
-    """Return an error of the covariances; that of many classes sums to zero, as they do.
-
-    It is drawn in the coordinates of rows: the signs of eigenvectors, and those of equal variances,
-    are the computer's choice and change nothing.
+    Errors are drawn in the coordinates of rows: the signs of eigenvectors, and those of equal
+    variances, are the computer's choice and change nothing. Of many classes they sum to zero, as
+    the covariances do.
     """
-    normal = moments.vectors.T @ rng.normal(size=moments.errors.shape)
-    error = normal * np.sqrt(moments.errors)
-    classes = error.shape[1]
-    if classes == 1:
-        return np.asarray(error)
-    centred = error - error.mean(axis=1, keepdims=True)
-    return np.asarray(centred / math.sqrt(1 - 1 / classes))
+    weights, held_out = [], []
+    classes = moments.errors.shape[1]
+    for _ in range(draws):
+        normal = moments.vectors.T @ rng.normal(size=moments.errors.shape)
+        error = normal * np.sqrt(moments.errors)
+        if classes > 1:
+            error = (error - error.mean(axis=1, keepdims=True)) / math.sqrt(1 - 1 / classes)
+        weights.append(_all_weights(moments, moments.covariances + error, 2 * moments.errors))
+        held_out.append(moments.covariances - error)
+    return Thinning(np.array(weights), np.array(held_out))
 
 
 def _all_weights(moments: CleanMoments, covariances: np.ndarray, errors: np.ndarray) -> np.ndarray:
@@ -436,21 +336,16 @@ def linear_scores(
     what least squares of the indicators gives, put on their scale.
     """
     if len(moments.proportions) == 2:
-        return _log_odds(moments, scores)
+        share, r = moments.contrast_shares, scores.correlations
+        covariance = r * np.sqrt(scores.variances * share * (1 - share))
+        inside, outside = covariance / share, -covariance / (1 - share)
+        within = np.maximum(scores.variances * (1 - r**2), 1e-300)
+        slopes = (inside - outside) / within
+        return slopes[:, None], logit(share) - slopes * (inside + outside) / 2
     matrix, constants = _discriminants(moments, scores)
     part, slope = blend.ridge_part, blend.ridge_slope
     squares, at_mean = slope * np.eye(len(matrix)), slope * (moments.proportions - 0.5)
     return (1 - part) * matrix + part * squares, (1 - part) * constants + part * at_mean
-
-
-def _log_odds(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """Return slope and constant of the log odds of two classes, by the centred score."""
-    share, r = moments.contrast_shares, scores.correlations
-    covariance = r * np.sqrt(scores.variances * share * (1 - share))
-    inside, outside = covariance / share, -covariance / (1 - share)
-    within = np.maximum(scores.variances * (1 - r**2), 1e-300)
-    slopes = (inside - outside) / within
-    return slopes[:, None], logit(share) - slopes * (inside + outside) / 2
 
 
 def _discriminants(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
@@ -480,27 +375,14 @@ def _along(directions: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class LinearRule:
-    """Linear scores of rows of length 1, and what they were computed from.
+    """Linear scores of rows of length 1, and what they were computed from."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d, 1) or (d, K)
-        The weights of coordinates: of two classes those of the log odds of the second.
-    at_zero : ndarray of shape (1,) or (K,)
-        The scores of a row of zeros.
-    moments : CleanMoments
-        What is believed of the data.
-    scores : Scores
-        The scores of contrasts, before they are turned into final ones.
-    matrix, constants : ndarray
-        What turns centred scores of contrasts into final ones.
-    """
-
+    # (d, 1) or (d, K), of coordinates: of two classes those of the log odds of the second.
     weights: np.ndarray
-    at_zero: np.ndarray
+    at_zero: np.ndarray  # (1,) or (K,): the scores of a row of zeros
     moments: CleanMoments
-    scores: Scores
-    matrix: np.ndarray
+    scores: Scores  # of contrasts, before they are turned into final ones
+    matrix: np.ndarray  # with ``constants``: turns centred scores of contrasts into final ones
     constants: np.ndarray
 
 
@@ -600,18 +482,10 @@ _LEAST_PROPORTION, _MOST_CORRELATED = 1e-3, 0.99
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """The accuracy that is expected on fresh rows, with an interval at 90 %.
+    """The accuracy that is expected on fresh rows, with an interval at 90 %."""
 
-    Attributes
-    ----------
-    estimate : float
-        The accuracy, if scores are Gaussian.
-    low, high : float
-        The interval, for the noise of the release and for scores that are not Gaussian.
-    """
-
-    estimate: float
-    low: float
+    estimate: float  # if scores are Gaussian
+    low: float  # the interval is for the noise, and for scores that are not Gaussian
     high: float
 
 
@@ -654,8 +528,16 @@ def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAcc
     threshold = -float(rule.constants[0]) / max(float(rule.matrix[0, 0]), 1e-300)
     model = _GaussianScores(variance, threshold)
     estimate, reach = model.accuracy(share, correlation), float(ndtri(0.5 + LEVEL / 2))
-    r_shift, p_shift = reach * _correlation_error(rule), reach * proportions_noise
-    r_shifts = (-r_shift, float(np.hypot(r_shift, _correlation_withheld(rule))))
+    # The standard deviation of the correlation of score and class, by the delta method.
+    weights = scores.weights[:, 0]
+    by_operator = float(weights**2 @ moments.errors[:, 0]) / (variance * share * (1 - share))
+    doubt = scores.square_noise * float(weights @ weights) / variance
+    error = float(np.hypot(by_operator**0.5, correlation * doubt / 2))
+    r_shift, p_shift = reach * error, reach * proportions_noise
+    # The correlation is larger if noise added nothing to the score's variance.
+    ratio = float(scores.variances[0]) / max(float(weights**2 @ moments.variances), 1e-300)
+    withheld = correlation * (max(ratio, 1.0) ** 0.5 - 1)
+    r_shifts = (-r_shift, float(np.hypot(r_shift, withheld)))
     least, most = _LEAST_PROPORTION, 1 - _LEAST_PROPORTION
     by_correlation = [
         model.accuracy(share, float(np.clip(correlation + shift, 0, _MOST_CORRELATED))) - estimate
@@ -671,24 +553,7 @@ def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAcc
     return ExpectedAccuracy(estimate, max(low, 0.0), min(high, 1.0))
 
 
-def _correlation_error(rule: LinearRule) -> float:
-    """Return the standard deviation of the correlation of score and class, by the delta method."""
-    moments, scores = rule.moments, rule.scores
-    weights, variance = scores.weights[:, 0], max(float(scores.variances[0]), 1e-300)
-    share = float(moments.contrast_shares[0])
-    by_operator = float(weights**2 @ moments.errors[:, 0]) / (variance * share * (1 - share))
-    doubt = scores.square_noise * float(weights @ weights) / variance
-    return float(np.hypot(by_operator**0.5, float(scores.correlations[0]) * doubt / 2))
-
-
-def _correlation_withheld(rule: LinearRule) -> float:
-    """Return how much larger the correlation is if noise added nothing to the score's variance."""
-    scores = rule.scores
-    without = float(scores.weights[:, 0] ** 2 @ rule.moments.variances)
-    ratio = float(scores.variances[0]) / max(without, 1e-300)
-    return float(scores.correlations[0]) * (max(ratio, 1.0) ** 0.5 - 1)
-
-
+@dataclass(eq=False, repr=False)
 class MomentClassifier(LinearModel):
     """Learns a linear classifier with calibrated probabilities from moments of private records.
 
@@ -704,19 +569,13 @@ class MomentClassifier(LinearModel):
         Number of thinning draws, for example 8. More make the probabilities a little steadier.
     random_state : int, default=0
         Seed of these draws: the same release and seed give the same model.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+    class_weight
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, p) or (K, p)
-        One coefficient per feature, in the units of its column (`get_feature_names_out`).
-    intercept_ : ndarray of shape (1,) or (K,)
-        The score of a row whose features are all zero.
-    theta_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``, the intercept's last.
+    coef_
+    intercept_
+    theta_
     accuracy_, accuracy_interval_ : float, tuple of float
         The accuracy that is expected on fresh rows, estimated without labels, with an interval at
         90 % for the noise and for scores that are not Gaussian. None for three classes or more,
@@ -726,8 +585,9 @@ class MomentClassifier(LinearModel):
         worse than always predicting the largest class.
     lam_ : float
         The penalty that the noise on second moments adds.
-    classes_, pipeline_, releases_
-        As of `FactoredClassifier`.
+    classes_
+    pipeline_
+    releases_
 
     Examples
     --------
@@ -749,10 +609,9 @@ class MomentClassifier(LinearModel):
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, draws: int = 8, random_state: int = 0, class_weight: Any = None) -> None:
-        self.draws = draws
-        self.random_state = random_state
-        self.class_weight = class_weight
+    draws: int = 8
+    random_state: int = 0
+    class_weight: Any = None
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MomentClassifier":
@@ -760,17 +619,9 @@ class MomentClassifier(LinearModel):
 
         Parameters
         ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row.
-        sample_weight : array of shape (n,), optional
-            How often each row counts.
-
-        Returns
-        -------
-        MomentClassifier
-            The fitted classifier.
+        X
+        y
+        sample_weight
         """
         rows, codes, weights = self._weighted_data(X, y, sample_weight)
         coordinates = rows[:, :-1] / self.pipeline_.bound  # the last is the intercept
@@ -785,11 +636,6 @@ class MomentClassifier(LinearModel):
         ----------
         release : Release or sequence of Release
             One release of moments, or several of different people.
-
-        Returns
-        -------
-        MomentClassifier
-            The fitted classifier.
 
         Raises
         ------

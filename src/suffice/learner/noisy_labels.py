@@ -23,10 +23,15 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES, Classifier
+from suffice.learner.base import (
+    CLASS_WEIGHT,
+    FIGURES,
+    Classifier,
+    FeatureUnits,
+    check_takes_weights,
+)
 from suffice.learner.calibration import Calibration, calibrate_by_labels
-from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES, FeatureUnits
-from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.problem import checked_weights, design_matrix, matching_rows
 from suffice.learner.sklearn_names import (
     HasMethods,
     Interval,
@@ -34,30 +39,17 @@ from suffice.learner.sklearn_names import (
     boosted_trees,
     fit_context,
 )
-from suffice.learner.weights import (
-    CLASS_WEIGHT,
-    check_takes_weights,
-    checked_weights,
-)
 from suffice.models.trees import BoostedTrees
 from suffice.release.merge import apart, merge
 from suffice.release.release import Covariance, Release
 from suffice.tables.pipeline import Pipeline
 
-__all__ = [
-    "ESTIMATORS",
-    "NoisyLabelClassifier",
-    "Settings",
-    "StoredEstimator",
-    "default_settings",
-    "estimator_named",
-    "label_losses",
-    "linear_scores",
-    "tree_scores",
-]
-
-
 Settings = Sequence[Mapping[str, Any]]
+WITHOUT_PROBABILITIES = "logistic (no probabilities)"  # the loss in a model file that refuses them
+TOO_LITTLE = (
+    "The randomised labels tell too little about how probable classes are. Use predict or"
+    " decision_function, or learn from more records or a larger epsilon."
+)
 ESTIMATORS = ("hist-gradient-boosting", "logistic")
 
 # From smooth to detailed. Leaves hold many rows: a mean of randomised labels needs them.
@@ -205,6 +197,7 @@ class _RandomisedLabels:
         return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
 
 
+@dataclass(eq=False, repr=False)
 class NoisyLabelClassifier(Classifier):
     """Computes the classifier of true labels from a release of kind ``label-responses``.
 
@@ -227,10 +220,7 @@ class NoisyLabelClassifier(Classifier):
         One fold of rows after the other is held out, until 20,000 rows have been.
     random_state : int, default=0
         Seed of the folds.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+    class_weight
 
     Attributes
     ----------
@@ -246,10 +236,8 @@ class NoisyLabelClassifier(Classifier):
     accuracy_, accuracy_interval_ : float, tuple of float
         Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
         for the noise and the number of rows. None where no rows could be held out.
-    classes_ : ndarray
-        The declared classes.
-    pipeline_ : Pipeline
-        What turns raw rows into the estimator's columns.
+    classes_
+    pipeline_
 
     Examples
     --------
@@ -272,19 +260,11 @@ class NoisyLabelClassifier(Classifier):
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(
-        self,
-        estimator: Any = "hist-gradient-boosting",
-        settings: Settings | None = None,
-        folds: int = 5,
-        random_state: int = 0,
-        class_weight: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.settings = settings
-        self.folds = folds
-        self.random_state = random_state
-        self.class_weight = class_weight
+    estimator: Any = "hist-gradient-boosting"
+    settings: Settings | None = None
+    folds: int = 5
+    random_state: int = 0
+    class_weight: Any = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -292,18 +272,11 @@ class NoisyLabelClassifier(Classifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their true labels.
+        X
+        y
         sample_weight : array of shape (n,), optional
             How much each row counts for the estimator and its link. The estimator must take
             weights. ``accuracy_`` counts all rows alike.
-
-        Returns
-        -------
-        NoisyLabelClassifier
-            Itself, fitted.
         """
         X, codes, weights = self._weighted_labels(X, y, sample_weight)
         self._map_exact_rows(X, weights)  # fits the pipeline
@@ -327,11 +300,6 @@ class NoisyLabelClassifier(Classifier):
         sample_weight : array of shape (n,), optional
             How much each public row counts for the estimator and its link. The estimator must take
             weights. ``accuracy_`` counts all rows alike.
-
-        Returns
-        -------
-        NoisyLabelClassifier
-            Itself, fitted.
         """
         whole = merge(release)
         channel, labels = (

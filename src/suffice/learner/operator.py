@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,7 +13,7 @@ from scipy.special import ndtri
 from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES
+from suffice.learner.base import CLASS_WEIGHT, FIGURES
 from suffice.learner.denoise import Denoised, denoise, within_rows
 from suffice.learner.intervals import Evidence, FiguredModel
 from suffice.learner.penalty import choose_penalty, intercept_alone
@@ -28,7 +29,6 @@ from suffice.learner.problem import (
 )
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operator
-from suffice.learner.weights import CLASS_WEIGHT
 from suffice.models.losses import (
     LOSSES,
     PENALTIES,
@@ -40,18 +40,6 @@ from suffice.models.losses import (
 from suffice.models.rows import one_blas_thread
 from suffice.release.merge import merge
 from suffice.release.release import Release
-
-__all__ = [
-    "CONSTANT",
-    "MAJORITY_HIDDEN",
-    "FactoredClassifier",
-    "NoiseWarning",
-    "is_majority_known",
-    "risk_of_guess",
-    "warn_of_noise",
-    "warnings_of",
-]
-
 
 CONSTANT = "no feature helps for certain, so the model always predicts the larger class"
 MAJORITY_HIDDEN = (
@@ -107,6 +95,7 @@ def is_majority_known(supervision: Supervised, *, intercept: bool) -> bool:
 _SMALLEST_SQUARE_PROBABILITY = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class FactoredClassifier(FiguredModel):
     """Computes the linear classifier of least factored risk, from a mean operator and public rows.
 
@@ -137,19 +126,13 @@ class FactoredClassifier(FiguredModel):
         times as much is an error.
     max_iter : int, default=1000
         The largest number of iterations of the solver.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+    class_weight
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, p) or (K, p)
-        One coefficient per feature, in the units of its column (`get_feature_names_out`).
-    intercept_ : ndarray of shape (1,) or (K,)
-        The score of a row whose features are all zero.
-    theta_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``, the intercept's last.
+    coef_
+    intercept_
+    theta_
     coef_interval_, intercept_interval_ : ndarray of shape (2, 1, p) or (2, K, p), (2, 1) or (2, K)
         The interval at 95 % of each coefficient without the mechanism's noise; see
         `coef_interval`. Missing with a 1-norm, and where the noise is not known.
@@ -157,8 +140,7 @@ class FactoredClassifier(FiguredModel):
         The risk on fresh labels of the same rows, estimated without any label.
     risk_interval_ : ndarray of shape (2,)
         The interval of ``risk_`` at 95 %, for the mechanism's noise and the sampling of labels.
-    classes_ : ndarray of shape (K,)
-        The classes. With two classes, positive scores mean the second.
+    classes_
     lam_ : float
         The weight of the penalty that was used.
     intercept_only_ : bool
@@ -172,12 +154,9 @@ class FactoredClassifier(FiguredModel):
     gives_probabilities : bool
         Whether `predict_proba` works: the loss has probabilities, and no release is of parties.
         With three classes or more only the logistic loss has them.
-    n_features_in_ : int
-        The number of columns that the model reads.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        The releases that the model was learnt from; empty after `fit` and `fit_weak`.
+    n_features_in_
+    pipeline_
+    releases_
 
     Examples
     --------
@@ -206,23 +185,13 @@ class FactoredClassifier(FiguredModel):
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(  # noqa: PLR0917  # scikit-learn's convention
-        self,
-        loss: Any = "logistic",
-        penalty: Any = "l2",
-        lam: float | str = "auto",
-        denoise: bool = True,  # noqa: FBT001, FBT002
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        class_weight: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.lam = lam
-        self.denoise = denoise
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
+    loss: Any = "logistic"
+    penalty: Any = "l2"
+    lam: float | str = "auto"
+    denoise: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
+    class_weight: Any = None
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FactoredClassifier":
@@ -230,24 +199,15 @@ class FactoredClassifier(FiguredModel):
 
         Parameters
         ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row.
-        sample_weight : array of shape (n,), optional
-            How often each row counts.
-
-        Returns
-        -------
-        FactoredClassifier
-            The fitted classifier itself.
+        X
+        y
+        sample_weight
 
         Raises
         ------
         ParameterError
             If the labels hold one class only, or a parameter is not valid.
         OptimisationError
-            If the solver stops short of ``tol``.
 
         Examples
         --------
@@ -266,22 +226,15 @@ class FactoredClassifier(FiguredModel):
 
         Parameters
         ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
+        X
         source : Supervision
             One of `suffice.learner.weak`, for example ``KnownProportions`` or ``FlippedLabels``.
-
-        Returns
-        -------
-        FactoredClassifier
-            The fitted classifier itself. It has no guarantee.
 
         Raises
         ------
         ParameterError
             If the source does not fit the rows, or a parameter is not valid.
         OptimisationError
-            If the solver stops short of ``tol``.
 
         Examples
         --------
@@ -308,7 +261,7 @@ class FactoredClassifier(FiguredModel):
         """Learn from one release, or those of several owners, and the public rows behind them.
 
         Rows that do not fit into memory stay in their files, and are read again for each sum over
-        them (`suffice.learner.rows`).
+        them (`suffice.learner.problem`).
 
         Parameters
         ----------
@@ -326,22 +279,14 @@ class FactoredClassifier(FiguredModel):
             The number of workers; one for each core unless set.
         scheduler : str, optional
             The address of a running cluster.
-        progress : callable, optional
-            Called with the number of rows of each batch that was read.
-
-        Returns
-        -------
-        FactoredClassifier
-            The fitted classifier itself.
+        progress
 
         Raises
         ------
         ForeignRowsError
-            If the rows are not those that the releases belong to.
         ParameterError
             If the releases do not fit together, or a parameter is not valid.
         OptimisationError
-            If the solver stops short of ``tol``.
 
         Warns
         -----

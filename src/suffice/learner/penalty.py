@@ -32,16 +32,6 @@ from suffice.models.losses import LinearOddLoss
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
-__all__ = [
-    "Optimism",
-    "choose_lam",
-    "choose_penalty",
-    "intercept_alone",
-    "least_ridge",
-    "spreads",
-]
-
-
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _WORSE_PENALTIES = 3  # in a row, after which weaker ones are not tried
 

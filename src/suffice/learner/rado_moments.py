@@ -5,24 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from suffice.learner.calibration import (
-    LabelMeans,
-    LogOdds,
-    expected_share,
-    gaussian_log_odds,
-)
+from suffice.learner.calibration import LabelMeans, LogOdds, expected_share, gaussian_log_odds
 from suffice.release.release import Covariance, Release
-
-__all__ = [
-    "LARGEST_ERROR",
-    "SCORES_ONLY",
-    "RadoMoments",
-    "SecondNoise",
-    "log_odds_of_moments",
-    "moments_of",
-    "rados_of",
-]
-
 
 # What is taken of S before it is measured, as parts of a row's squared length. The first was the
 # best of .02, .2 and 1 on magic, wine-white, abalone, spambase and adult at epsilon .1 to 3.
@@ -40,23 +24,12 @@ class SecondNoise:
     with D = sqrt(k), k = u/(u + e), u the squares of S - S_0 that are expected and e those of the
     error. S_0 is what public facts and mu say: rows have the declared length, spread over all
     directions, but for mu's, where S is at least mu mu^T / (1 - ybar^2).
-
-    Attributes
-    ----------
-    added : ndarray of shape (d,)
-        The diagonal of N.
-    expected : ndarray of shape (d, d)
-        S_0.
-    trust : ndarray of shape (d,)
-        The diagonal of D; 1 where there is no noise.
-    weight : float
-        The weight of the intercept, whose square is exact; 0 if there is none.
     """
 
-    added: np.ndarray
-    expected: np.ndarray
-    trust: np.ndarray
-    weight: float
+    added: np.ndarray  # (d,): the diagonal of N
+    expected: np.ndarray  # (d, d): S_0
+    trust: np.ndarray  # (d,): the diagonal of D; 1 where there is no noise
+    weight: float  # of the intercept, whose square is exact; 0 if there is none
 
     def corrected(self, measured: np.ndarray) -> np.ndarray:
         """Return S from a measured S + N."""
@@ -138,18 +111,13 @@ class RadoMoments:
         )
 
 
-def rados_of(release: Release) -> np.ndarray:
-    """Return the rados of a release, or say that it holds none."""
-    return release.array("rados", "rados")
-
-
 def moments_of(release: Release) -> RadoMoments:
     """Return the moments of the examples behind a release of rados.
 
     Over uniform signs a rado has mean (m/2) mu and covariance (m/4) S. With support m_* it is a sum
     drawn without replacement: mean m_* mu and covariance m_* (m - m_*)/(m - 1) (S - mu mu^T).
     """
-    rados, m = rados_of(release), release.rows
+    rados, m = release.array("rados", "rados"), release.rows
     n, support = len(rados), release.details["support"]
     mean = rados.mean(axis=0)
     share = m / 2 if support is None else support
@@ -176,8 +144,17 @@ def _second_noise(moments: RadoMoments, added: np.ndarray, release: Release) -> 
     """Return how to correct S; ``moments`` have it as the noisy rados show it."""
     weight = release.pipeline.intercept
     features = np.arange(len(added) - (weight > 0))
-    noisy = np.flatnonzero(added)
-    length, size = _lengths(moments, added, features, release.pipeline.bound**2)
+    count = len(moments.rows)
+    # The largest square of a row's length, without its intercept, and the mean of it. The mean is
+    # as measured, as far as it can be. Before that it is taken to be uniform over what is possible,
+    # and at its end: owners clip most rows to the bound. Where the bound is far above what rados
+    # show, they bound the mean, by three deviations of what they say.
+    shown = moments.second[np.ix_(features, features)]
+    measured = float(np.trace(shown) - added[features].sum())
+    error = 2 * float(np.sum(shown**2)) / count
+    length = min(release.pipeline.bound**2, max(measured, 0.0) + 3 * np.sqrt(error))
+    trusted = length**2 / 12 / (length**2 / 12 + error)
+    size = float(np.clip(length + trusted * (measured - length), length / 100, length))
     expected = np.zeros_like(moments.second)
     expected[features, features] = size / max(len(features), 1)
     if weight > 0:
@@ -191,45 +168,19 @@ def _second_noise(moments: RadoMoments, added: np.ndarray, release: Release) -> 
     more = max(length * _SQUARE_ALONG_OPERATOR, least) - size / max(len(features), 1)
     if more > 0 and square > 0:
         expected[np.ix_(features, features)] += more * np.outer(along, along) / square
+    # The error of a covariance B that n rados show has squares of (tr(B)^2 + tr(B^2))/n in all
+    # (Wishart). That of S alone is there without noise as well, and S is measured as S + N.
+    noisy = np.flatnonzero(added)
     second = moments.second[np.ix_(noisy, noisy)]
-    error = _error_by_noise(second, added[noisy], len(moments.rows))
+    without = second - np.diag(added[noisy])
+    traces = np.trace(second) ** 2 - max(np.trace(without), 0.0) ** 2
+    by_noise = max(float(traces + np.sum(second**2) - np.sum(without**2)), 0.0) / count
+    unexpected = _UNEXPECTED_SQUARES * length**2
     trust = np.ones(len(added))
-    trust[noisy] = np.sqrt(
-        _UNEXPECTED_SQUARES * length**2 / max(_UNEXPECTED_SQUARES * length**2 + error, 1e-300)
-    )
+    trust[noisy] = np.sqrt(unexpected / max(unexpected + by_noise, 1e-300))
     return SecondNoise(added, expected, trust, weight if added[-1] > 0 else 0.0)
 
 
-def _lengths(
-    moments: RadoMoments, added: np.ndarray, features: np.ndarray, bound: float
-) -> tuple[float, float]:
-    """Return the largest square of a row's length, without its intercept, and the mean of it.
-
-    The mean is as measured, as far as it can be. Before that it is taken to be uniform over what
-    is possible, and at its end: owners clip most rows to the bound. Where the bound is far above
-    what rados show, they bound the mean, by three deviations of what they say.
-    """
-    second = moments.second[np.ix_(features, features)]
-    measured = float(np.trace(second) - added[features].sum())
-    error = 2 * float(np.sum(second**2)) / len(moments.rows)
-    length = min(bound, max(measured, 0.0) + 3 * np.sqrt(error))
-    trust = length**2 / 12 / (length**2 / 12 + error)
-    mean = length + trust * (measured - length)
-    return length, float(np.clip(mean, length / 100, length))
-
-
-def _error_by_noise(second: np.ndarray, added: np.ndarray, count: int) -> float:
-    """Return the sum of squares that the noise adds to the error of S, measured as S + N.
-
-    The error of a covariance B that ``count`` rados show has squares of (tr(B)^2 + tr(B^2))/count
-    in all (Wishart). That of S alone is there without noise as well.
-    """
-    without = second - np.diag(added)
-    traces = np.trace(second) ** 2 - max(np.trace(without), 0.0) ** 2
-    return max(float(traces + np.sum(second**2) - np.sum(without**2)), 0.0) / count
-
-
-SCORES_ONLY = "scores only"  # what a model file adds to its loss if it has no probabilities
 # Of the variance of scores, of their mean over their deviation, and of <theta, mu> at worst: with
 # more noise there are no probabilities.
 LARGEST_ERROR = 0.25

@@ -10,28 +10,16 @@ from scipy.stats import binom, rankdata
 
 from suffice.errors import ParameterError
 
-__all__ = ["CalibrationBins", "Predictions", "calibration_bins", "predictions_of"]
-
 _PROBABILITY_BINS = 15  # Guo et al. 2017, Section 4.1
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """Holds stated probabilities and what happened, bin by bin; bins without rows are left out.
+    """Holds stated probabilities and what happened, bin by bin; bins without rows are left out."""
 
-    Attributes
-    ----------
-    stated : ndarray of shape (B,)
-        The mean probability that was stated in each bin.
-    observed : ndarray of shape (B,)
-        The proportion of its rows for which it came true.
-    rows : ndarray of shape (B,)
-        The number of its rows.
-    """
-
-    stated: np.ndarray
-    observed: np.ndarray
-    rows: np.ndarray
+    stated: np.ndarray  # (B,): the mean probability that was stated in each bin
+    observed: np.ndarray  # (B,): the proportion of its rows for which it came true
+    rows: np.ndarray  # (B,): the number of its rows
 
     @property
     def error(self) -> float:
@@ -56,17 +44,7 @@ class CalibrationBins:
 def calibration_bins(probabilities: np.ndarray, outcomes: np.ndarray) -> CalibrationBins:
     """Return 15 bins of equal width of stated probabilities (Guo et al. 2017, eq. 3).
 
-    Parameters
-    ----------
-    probabilities : array of shape (n,)
-        What was stated of each row.
-    outcomes : array of shape (n,)
-        Whether it came true, 0 or 1.
-
-    Returns
-    -------
-    CalibrationBins
-        Bins with rows in them.
+    ``outcomes`` (n,) say whether what was stated of each row came true, 0 or 1.
 
     Examples
     --------
@@ -86,30 +64,14 @@ def calibration_bins(probabilities: np.ndarray, outcomes: np.ndarray) -> Calibra
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Computes figures of quality from true classes and what a model says of the same rows.
-
-    Attributes
-    ----------
-    classes : tuple
-        The classes of the model.
-    truth : ndarray of shape (n,)
-        The true class of each row, as a position in ``classes``.
-    predicted : ndarray of shape (n,)
-        The predicted class of each row, as a position in ``classes``.
-    probabilities : ndarray of shape (n, K) or None
-        The probability of each class; None of a model that refuses them.
-    ranking : ndarray of shape (n, K) or None
-        Numbers that are larger for rows of which a class is more probable; None if there are none.
-    refusal : str
-        Why there are no probabilities.
-    """
+    """Computes figures of quality from true classes and what a model says of the same rows."""
 
     classes: tuple[Any, ...]
-    truth: np.ndarray
-    predicted: np.ndarray
-    probabilities: np.ndarray | None = None
-    ranking: np.ndarray | None = None
-    refusal: str = ""
+    truth: np.ndarray  # (n,): the true class of each row, as a position in ``classes``
+    predicted: np.ndarray  # (n,), the same
+    probabilities: np.ndarray | None = None  # (n, K); None of a model that refuses them
+    ranking: np.ndarray | None = None  # (n, K): larger for rows of which a class is more probable
+    refusal: str = ""  # why there are no probabilities
 
     @cached_property
     def confusion(self) -> np.ndarray:
@@ -155,7 +117,12 @@ class Predictions:
         occurring = [k for k, share in enumerate(self.shares) if 0 < share < 1]
         if self.ranking is None or not occurring:
             return None
-        areas = [_area(self.ranking[:, k], self.truth == k) for k in occurring]
+        areas = []
+        for k in occurring:  # by the ranks of the class's rows (Mann-Whitney)
+            of_class = self.truth == k
+            inside = int(of_class.sum())
+            above = rankdata(self.ranking[:, k])[of_class].sum() - inside * (inside + 1) / 2
+            areas.append(float(above / (inside * (len(of_class) - inside))))
         return areas[1] if len(self.classes) == 2 else float(np.mean(areas))
 
     @property
@@ -236,29 +203,11 @@ def _ratios(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
         return np.asarray(parts / wholes)
 
 
-def _area(ranking: np.ndarray, of_class: np.ndarray) -> float:
-    """Return the area under the ROC curve, from the ranks of the class's rows (Mann-Whitney)."""
-    inside = int(of_class.sum())
-    above = rankdata(ranking)[of_class].sum() - inside * (inside + 1) / 2
-    return float(above / (inside * (len(ranking) - inside)))
-
-
 def predictions_of(classifier: Any, rows: Any, truth: Sequence[int] | np.ndarray) -> Predictions:
     """Return what a fitted classifier says of rows, beside their true classes.
 
-    Parameters
-    ----------
-    classifier : estimator
-        A fitted classifier of this library.
-    rows : array, table or path
-        The rows. They are read twice.
-    truth : array of shape (n,)
-        The true class of each row, as a position in the classes.
-
-    Returns
-    -------
-    Predictions
-        All figures. Without probabilities it states the classifier's reason.
+    The rows are read twice. ``truth`` (n,) are positions in the classes. Without probabilities the
+    classifier's reason is stated.
     """
     classes = classifier.classes_
     order = np.argsort(classes)

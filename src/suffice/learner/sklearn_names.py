@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils._param_validation import InvalidParameterError as _Refused
+from sklearn.utils._param_validation import InvalidParameterError as Refused
 
 from suffice.errors import ParameterError
 from suffice.models.trees import BoostedTrees
@@ -19,7 +19,7 @@ __all__ = [
     "HasMethods",
     "Interval",
     "InvalidParameterError",
-    "OwnErrors",
+    "Refused",
     "StrOptions",
     "boosted_trees",
     "fit_context",
@@ -37,35 +37,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Me
     return decorate
 
 
-class InvalidParameterError(ParameterError, _Refused):  # type: ignore[misc]  # sklearn is untyped
+class InvalidParameterError(ParameterError, Refused):  # type: ignore[misc]  # sklearn is untyped
     """A parameter of an estimator is outside its domain: ours, and scikit-learn's own."""
-
-
-class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Checks parameters as scikit-learn does, and raises errors of this library.
-
-    A fitted learner also has a notebook view of its own.
-    """
-
-    def _validate_params(self) -> None:
-        try:
-            super()._validate_params()
-        except _Refused as error:
-            raise InvalidParameterError(str(error)) from None
-
-    def _notebook_view(self) -> str:
-        """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
-        return ""
-
-    def _repr_html_inner(self) -> str:
-        return self._notebook_view() or str(super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        view = self._notebook_view()
-        if view and "text/html" in bundle:
-            bundle["text/html"] = view
-        return bundle
 
 
 def boosted_trees(estimator: Any) -> BoostedTrees:

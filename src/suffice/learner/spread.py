@@ -24,13 +24,18 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.base import (
+    CLASS_WEIGHT,
+    FIGURES,
+    RECORDS_HAVE_NONE,
+    LinearModel,
+    refuse_weights,
+)
 from suffice.learner.frequencies import deconvolve, maximum_likelihood, observed_frequencies
-from suffice.learner.rows import matching_rows
+from suffice.learner.problem import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread_likelihood import (
     LEAST_VARIANCE,
@@ -49,18 +54,9 @@ from suffice.learner.spread_likelihood import (
     maximise,
     model,
 )
-from suffice.learner.weights import CLASS_WEIGHT, RECORDS_HAVE_NONE, refuse_weights
 from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.merge import merge
 from suffice.release.release import Release
-
-__all__ = [
-    "JointStates",
-    "SpreadClassifier",
-    "corrupted_records",
-    "joint_states",
-    "predicted_features",
-]
 
 
 def predicted_features(records: Corrupted) -> CleanFeatures:
@@ -80,21 +76,19 @@ def predicted_features(records: Corrupted) -> CleanFeatures:
     part = Corrupted(
         tuple(records.columns[j] for j in joint), tuple(records.cells[j] for j in joint)
     )
-    predictions, residual_root = _best_linear(part)
-    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])[joint]
-    mean, spread = independent.mean.copy(), np.array(independent.spread)
-    mean[:, starts], spread[:, starts] = predictions, 0.0
-    root = np.zeros((mean.shape[1], residual_root.shape[1]))
-    root[starts] = residual_root
-    return replace(independent, mean=mean, spread=spread if spread.any() else None, root=root)
-
-
-def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best linear predictions (n, d), and a root (d, r) of their shared covariance."""
-    coordinates_seen, mean, variance, alpha = _moments(records)
+    coordinates_seen, mean, variance, alpha = _moments(part)
     shift = coordinates_seen - coordinates_seen.mean(axis=0)
     observed = shift.T @ shift / len(shift)
-    loadings = _loadings(observed, variance, alpha, len(shift))
+    # B (d, r) with B B^T the common part of Sigma, above the edge of sampling noise: that of a
+    # covariance of independent coordinates of variance s has eigenvalues up to
+    # s (2 sqrt(d/n) + d/n) above s (Marchenko & Pastur 1967).
+    covariance = observed / np.outer(alpha, alpha)
+    np.fill_diagonal(covariance, variance)
+    values, vectors = np.linalg.eigh(covariance)
+    share = len(variance) / len(shift)
+    size = float(np.mean(observed.diagonal() / alpha**2))
+    significant = values > size * (2 * np.sqrt(share) + share)
+    loadings = vectors[:, significant] * np.sqrt(values[significant])
     common = loadings @ loadings.T
     clean = common + np.diag(np.maximum(variance - common.diagonal(), LEAST_VARIANCE))
     noisy = np.outer(alpha, alpha) * common
@@ -102,7 +96,12 @@ def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
     gain = np.linalg.solve(noisy, alpha[:, None] * clean)  # (Cov x~)^-1 A Sigma
     rest = clean - (alpha[:, None] * clean).T @ gain
     values, vectors = np.linalg.eigh((rest + rest.T) / 2)
-    return mean + shift @ gain, vectors * np.sqrt(np.maximum(values, 0.0))
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])[joint]
+    means, spread = independent.mean.copy(), np.array(independent.spread)
+    means[:, starts], spread[:, starts] = mean + shift @ gain, 0.0
+    root = np.zeros((means.shape[1], len(joint)))
+    root[starts] = vectors * np.sqrt(np.maximum(values, 0.0))
+    return replace(independent, mean=means, spread=spread if spread.any() else None, root=root)
 
 
 def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -124,23 +123,6 @@ def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
             mean[positions] = observed[:, positions].mean(axis=0)
             variance[positions] = observed[:, positions].var(axis=0) - noise.scaled_variance
     return observed, mean, np.maximum(variance, LEAST_VARIANCE), alpha
-
-
-def _loadings(
-    observed: np.ndarray, variance: np.ndarray, alpha: np.ndarray, count: int
-) -> np.ndarray:
-    """Return B (d, r) with B B^T the common part of Sigma, above the edge of sampling noise.
-
-    Sampling noise of a covariance of independent coordinates of variance s has eigenvalues up to
-    s (2 sqrt(d/n) + d/n) above s (Marchenko & Pastur 1967).
-    """
-    covariance = observed / np.outer(alpha, alpha)
-    np.fill_diagonal(covariance, variance)
-    values, vectors = np.linalg.eigh(covariance)
-    share = len(variance) / count
-    size = float(np.mean(observed.diagonal() / alpha**2))
-    significant = values > size * (2 * np.sqrt(share) + share)
-    return vectors[:, significant] * np.sqrt(values[significant])
 
 
 _MOST_COMBINATIONS = 1024  # the table of posteriors is their square: 8 MB
@@ -230,9 +212,7 @@ def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
     return JointStates(points, posterior, observed_codes)
 
 
-_IMPORTANCE_SOLVER = "suffice.papers.spread"  # by name: learners do not import the papers
-
-
+@dataclass(eq=False, repr=False)
 class SpreadClassifier(LinearModel):
     """Computes the logistic (softmax) model of clean records from randomised ones.
 
@@ -242,7 +222,8 @@ class SpreadClassifier(LinearModel):
     the clean data. The expectation needs a prior of clean features. With independent columns it is
     inconsistent where features are both correlated and randomised: coefficients come out too small.
     The learned prior allows dependence: of any kind where columns are discrete and have few
-    combinations of values, else of second order.
+    combinations of values, else of second order. With ``lam="auto"``, probabilities are means over
+    all slopes that held-out records leave open.
 
     Parameters
     ----------
@@ -269,18 +250,12 @@ class SpreadClassifier(LinearModel):
     random_state : int, RandomState or None, default=0
         The seed of the folds and of the importance solver.
     class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+        What a mistake about each class costs, as in `FactoredClassifier`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, p) or (K, p)
-        One coefficient per feature, in the units of its column (`get_feature_names_out`).
-    intercept_ : ndarray of shape (1,) or (K,)
-        The score of a row whose features are all zero.
-    theta_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``, the intercept's last.
+    coef_, intercept_, theta_, lam_, classes_, n_features_in_, pipeline_, releases_
+        As in `FactoredClassifier`.
     slope_ : float
         What the weights of the largest likelihood are multiplied by, so that scores are log-odds
         of fresh rows: the mean over slopes that held-out records make likely, with ``lam="auto"``
@@ -290,20 +265,10 @@ class SpreadClassifier(LinearModel):
         How far off probabilities are on average, because held-out records leave the slope open.
     likelihood_ : float
         The mean log likelihood per randomised label at the solution.
-    lam_ : float
-        The weight of the penalty that was used.
     n_iter_ : int
         The number of iterations; 0 for the importance solver.
     gradient_norm_ : float
         The largest entry of the gradient at the solution; deterministic solver only.
-    classes_ : ndarray of shape (K,)
-        The classes. With two classes, positive scores mean the second.
-    n_features_in_ : int
-        The number of columns that the model reads.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        The releases that the model was learnt from; empty after `fit`.
 
     Examples
     --------
@@ -314,6 +279,15 @@ class SpreadClassifier(LinearModel):
     >>> model.predict([[2.0], [-2.0]])
     array([1, 0])
     """
+
+    prior: Any = "learned"
+    solver: str = "deterministic"
+    lam: float | str = "auto"
+    samples: int = 10
+    tol: float = 1e-5
+    max_iter: int = 1000
+    random_state: Any = 0
+    class_weight: Any = None
 
     stored_as = "SpreadClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
@@ -327,53 +301,15 @@ class SpreadClassifier(LinearModel):
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(  # noqa: PLR0917  # scikit-learn's convention
-        self,
-        prior: Any = "learned",
-        solver: str = "deterministic",
-        lam: float | str = "auto",
-        samples: int = 10,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        random_state: Any = 0,
-        class_weight: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.solver = solver
-        self.lam = lam
-        self.samples = samples
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.class_weight = class_weight
-
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(RECORDS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
         """Learn from exact records: logistic regression. This protects nothing about them.
 
-        Parameters
-        ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row.
-
-        Returns
-        -------
-        SpreadClassifier
-            The fitted classifier itself.
-
-        Raises
-        ------
-        ParameterError
-            If the labels hold one class only, or a parameter is not valid.
-        OptimisationError
-            If the solver stops short of ``tol``.
+        X and y are as in `FactoredClassifier.fit`.
         """
         rows, codes, _ = self._weighted_data(X, y, None)
-        channel = np.eye(len(self.classes_))
-        return self._fit_rows(rows, codes, channel)
+        return self._fit_rows(rows, codes, np.eye(len(self.classes_)))
 
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(RECORDS_HAVE_NONE)
@@ -413,7 +349,10 @@ class SpreadClassifier(LinearModel):
         if "codes" not in merged.arrays:  # labels alone: their rows are public
             (rows,) = matching_rows(X, [merged], progress)
             return self._fit_rows(rows, codes, channel)
-        return self.fit_corrupted(corrupted_records(merged), codes, channel, merged.classes)
+        columns = tuple(SpreadColumn.from_json(item) for item in merged.details["columns"])
+        discrete, others = iter(merged.arrays["codes"].T), iter(merged.arrays["values"].T)
+        cells = tuple(next(others if c.states is None else discrete) for c in columns)
+        return self.fit_corrupted(Corrupted(columns, cells), codes, channel, merged.classes)
 
     def fit_corrupted(
         self, records: Corrupted, codes: np.ndarray, channel: np.ndarray, classes: Sequence[Any]
@@ -472,7 +411,7 @@ class SpreadClassifier(LinearModel):
         )
         if self.solver == "importance" and records is not None:
             prior = "marginals" if _is_dependent(self.prior) else self.prior
-            paper, rng = import_module(_IMPORTANCE_SOLVER), np.random.default_rng(seed)
+            paper, rng = import_module("suffice.papers.spread"), np.random.default_rng(seed)
             draws = paper.sampled_records(records, prior, self.samples, rng)
             self.theta_ = paper.expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
             self.n_iter_ = 0
@@ -490,35 +429,6 @@ class SpreadClassifier(LinearModel):
         self.likelihood_ = -likelihood(self.theta_)[0]
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class of clean rows.
-
-        They are means over all slopes that held-out records leave open, with ``lam="auto"``.
-
-        Parameters
-        ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One probability per row and class, in the order of ``classes_``.
-
-        Raises
-        ------
-        ParameterError
-            If the release protects whole parties.
-        TableError
-            If the table has no rows or lacks a column.
-        """
-        self._check_probabilities()
-        scores = self.decision_function(X)
-        if scores.ndim > 1:
-            return np.asarray(softmax(scores, axis=1))
-        positive = expit(scores)
-        return np.column_stack([1 - positive, positive])
-
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
 
@@ -532,10 +442,3 @@ class SpreadClassifier(LinearModel):
 def _is_dependent(prior: Prior) -> bool:
     """Whether the prior lets columns depend on each other."""
     return isinstance(prior, str) and prior in {"learned", "gaussian"}
-
-
-def corrupted_records(release: Release) -> Corrupted:
-    """Return the randomised records of a release, column by column."""
-    columns = tuple(SpreadColumn.from_json(item) for item in release.details["columns"])
-    codes, values = iter(release.arrays["codes"].T), iter(release.arrays["values"].T)
-    return Corrupted(columns, tuple(next(values if c.states is None else codes) for c in columns))

@@ -37,33 +37,6 @@ from suffice.learner.weak import FOLDS
 from suffice.models.rows import one_blas_thread
 from suffice.release.columns import Added, Flips, SpreadColumn
 
-__all__ = [
-    "LEAST_VARIANCE",
-    "CleanFeatures",
-    "Corrupted",
-    "Knowledge",
-    "Objective",
-    "Prior",
-    "SpreadLikelihood",
-    "by_class",
-    "check_prior",
-    "choose_lam",
-    "clean_features",
-    "coordinates",
-    "expected_logistic",
-    "gaussian_posterior",
-    "held_out_link",
-    "is_exact",
-    "label_information",
-    "log_evidence",
-    "marginals_of",
-    "maximise",
-    "model",
-    "most_evident_lam",
-    "squared_sizes",
-]
-
-
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
 _SLOPES = (1.0210243, 0.6969911, 0.4738997, 0.3203917)
@@ -89,6 +62,11 @@ def expected_logistic(
 
 class Knowledge(ABC):
     """What is known of every clean record."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the records are known exactly."""
+        return False
 
     @property
     @abstractmethod
@@ -155,18 +133,14 @@ class CleanFeatures(Knowledge):
         if self.exact:
             clean, by_score = model(scores)
             return clean, lambda by_clean: self.mean.T @ by_score(by_clean)
-        return self._of_one(scores, theta) if theta.ndim == 1 else self._of_pairs(scores, theta)
+        if theta.ndim == 1:
+            positive, by_mean, by_variance = expected_logistic(scores, self.variances(theta))
 
-    def _of_one(self, scores: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
-        positive, by_mean, by_variance = expected_logistic(scores, self.variances(theta))
+            def pull_of_one(by_positive: np.ndarray) -> np.ndarray:
+                moved = self.covariance_times(2 * by_positive * by_variance, theta)
+                return np.asarray(self.mean.T @ (by_positive * by_mean) + moved)
 
-        def pull(by_positive: np.ndarray) -> np.ndarray:
-            moved = self.covariance_times(2 * by_positive * by_variance, theta)
-            return np.asarray(self.mean.T @ (by_positive * by_mean) + moved)
-
-        return positive, pull
-
-    def _of_pairs(self, scores: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
+            return positive, pull_of_one
         classes = theta.shape[1]
         pairs = [(k, j) for k in range(classes) for j in range(classes) if j != k]
         gaps = {pair: theta[:, pair[0]] - theta[:, pair[1]] for pair in pairs}
@@ -220,11 +194,6 @@ class CleanFeatures(Knowledge):
         return total
 
 
-def is_exact(features: Knowledge) -> bool:
-    """Return whether records are known exactly."""
-    return isinstance(features, CleanFeatures) and features.exact
-
-
 def by_class(clean: np.ndarray) -> np.ndarray:
     """Return probabilities (n, K) of what `Knowledge.expected` returns."""
     return np.column_stack([1 - clean, clean]) if clean.ndim == 1 else clean
@@ -239,21 +208,8 @@ def model(scores: np.ndarray) -> tuple[np.ndarray, Pull]:
     return clean, lambda by: clean * (by - (by * clean).sum(axis=1, keepdims=True))
 
 
-class Objective(ABC):
-    """A function of the parameters that `maximise` makes small."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the parameters."""
-
-    @abstractmethod
-    def __call__(self, theta: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
-        """Return the value at ``theta``, penalty included, and its gradient."""
-
-
 @dataclass(frozen=True, eq=False)
-class SpreadLikelihood(Objective):
+class SpreadLikelihood:
     """Computes the mean negative log likelihood of corrupted labels, and its gradient.
 
     ``features`` say what is known of each clean record. ``codes`` are the observed labels,
@@ -401,12 +357,20 @@ def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
         cells = np.stack([records.cells[j] for j in positions], axis=1)
         column = records.columns[positions[0]]
         if isinstance(noise, Flips):
-            marginals = marginals_of(cells, noise, prior, own_priors)
-            moments = _table_posterior(cells, noise, marginals, coordinates(column))
+            marginals, states = marginals_of(cells, noise, prior, own_priors), coordinates(column)
+            evidence = (marginals @ noise.matrix.T)[:, :, None]  # P[o], of each column
+            first, second = (
+                np.einsum("ck,kw,ok->cow", marginals, s, noise.matrix, optimize=True) / evidence
+                for s in (states, states**2)
+            )
+            if column.numeric:  # a number's variance; one-hot coordinates keep E[x^2] = E[x]
+                second = np.maximum(second - first**2, 0.0)
+            picked = np.arange(len(positions))
+            own_mean, own_spread = first[picked, cells], second[picked, cells]
         else:
-            moments = gaussian_posterior(cells, noise, prior, own_priors)
+            own_mean, own_spread = gaussian_posterior(cells, noise, prior, own_priors)
         for index, j in enumerate(positions):
-            means[j], spreads[j] = moments[0][:, index], moments[1][:, index]
+            means[j], spreads[j] = own_mean[:, index], own_spread[:, index]
     mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
     spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
     starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])
@@ -427,20 +391,6 @@ def marginals_of(
     if prior == "flat":
         return np.full((cells.shape[1], noise.states), 1 / noise.states)
     return deconvolve(observed_frequencies(cells, noise.states), noise)
-
-
-def _table_posterior(
-    cells: np.ndarray, noise: Flips, marginals: np.ndarray, states: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and spread (n, columns, width) of discrete cells from tables per state."""
-    evidence = marginals @ noise.matrix.T  # P[o], of each column
-    picked = np.arange(cells.shape[1])
-    first = np.einsum("ck,kw,ok->cow", marginals, states, noise.matrix, optimize=True)
-    second = np.einsum("ck,kw,ok->cow", marginals, states**2, noise.matrix, optimize=True)
-    first, second = first / evidence[:, :, None], second / evidence[:, :, None]
-    if states.shape[1] == 1:  # a number's variance; one-hot coordinates keep E[x^2] = E[x]
-        second = np.maximum(second - first**2, 0.0)
-    return first[picked, cells], second[picked, cells]
 
 
 def gaussian_posterior(
@@ -469,7 +419,7 @@ _HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties 
 
 @one_blas_thread()
 def maximise(
-    likelihood: Objective,
+    likelihood: SpreadLikelihood,
     lam: float,
     *,
     tol: float,
@@ -519,8 +469,25 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     sample = likelihood.sample(rng)
     exact = np.array_equal(likelihood.channel, np.eye(*likelihood.channel.shape))
-    lam = _cross_validated(sample, max_iter, rng) if exact else most_evident_lam(sample, max_iter)
-    return lam * len(sample.codes) / count
+    if not exact:
+        return most_evident_lam(sample, max_iter) * len(sample.codes) / count
+    # Five folds, twice. (Taking the strongest penalty within a standard error of the best, Breiman
+    # et al. 1984, left nothing of a weak signal.)
+    total = np.zeros(len(_LAMS))
+    for folds in (rng.permutation(len(sample.codes)) % FOLDS for _ in range(2)):
+        for held_out in (folds == fold for fold in range(FOLDS)):
+            fitted, tested = sample.select_rows(~held_out), sample.select_rows(held_out)
+            losses, start, worse = np.full(len(_LAMS), np.inf), None, 0
+            for i in reversed(range(len(_LAMS))):  # from the strongest penalty on
+                lam = float(_LAMS[i])
+                start, _, _ = maximise(fitted, lam, tol=1e-4, max_iter=max_iter, start=start)
+                losses[i] = tested(start)[0]
+                worse = worse + 1 if losses[i] > losses.min() else 0
+                if worse == 3:
+                    losses[:i] = losses[i]  # weaker penalties overfit more
+                    break
+            total += losses
+    return float(_LAMS[int(np.argmin(total))]) * len(sample.codes) / count
 
 
 def most_evident_lam(likelihood: SpreadLikelihood, max_iter: int) -> float:
@@ -583,24 +550,6 @@ def label_information(likelihood: SpreadLikelihood, theta: np.ndarray) -> np.nda
     return np.maximum(np.linalg.eigvalsh(mean), 0.0)
 
 
-def _cross_validated(
-    likelihood: SpreadLikelihood, max_iter: int, rng: np.random.Generator
-) -> float:
-    """Return the penalty whose models give held-out labels the largest likelihood.
-
-    Five folds, twice. (Taking the strongest penalty within a standard error of the best, Breiman et
-    al. 1984, left nothing of a weak signal.)
-    """
-    losses = np.zeros(len(_LAMS))
-    for _ in range(2):
-        folds = rng.permutation(len(likelihood.codes)) % FOLDS
-        for fold in range(FOLDS):
-            held_out = folds == fold
-            fitted, tested = likelihood.select_rows(~held_out), likelihood.select_rows(held_out)
-            losses += _path(fitted, tested, max_iter)
-    return float(_LAMS[int(np.argmin(losses))])
-
-
 def held_out_link(
     likelihood: SpreadLikelihood, lam: float, *, max_iter: int, seed: int = 0
 ) -> Calibration:
@@ -632,20 +581,6 @@ def held_out_link(
         scores,
         np.concatenate([part.codes for part, _ in pairs]),
         likelihood.channel,
-        expected=None if is_exact(likelihood.features) else expected,
+        expected=None if likelihood.features.exact else expected,
         shifted=likelihood.constant,
     )
-
-
-def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> np.ndarray:
-    """Return the held-out loss at every penalty, from the strongest on."""
-    losses = np.full(len(_LAMS), np.inf)
-    start, worse = None, 0
-    for i in reversed(range(len(_LAMS))):
-        start, _, _ = maximise(fit, float(_LAMS[i]), tol=1e-4, max_iter=max_iter, start=start)
-        losses[i] = held_out(start)[0]
-        worse = worse + 1 if losses[i] > losses.min() else 0
-        if worse == 3:
-            losses[:i] = losses[i]  # weaker penalties overfit more
-            break
-    return losses

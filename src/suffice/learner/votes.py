@@ -1,36 +1,29 @@
 """Any scikit-learn classifier, trained from many parties' noisy votes on public rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import Learner
-from suffice.learner.features import FeatureModel, FeatureUnits
-from suffice.learner.rows import matching_rows
+from suffice.learner.base import CLASS_WEIGHT, Classifier, FeatureUnits, check_takes_weights
+from suffice.learner.problem import checked_weights, matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
-from suffice.learner.weights import (
-    CLASS_WEIGHT,
-    check_takes_weights,
-    checked_weights,
-    weighted_codes,
-)
 from suffice.models.simplex import nearest_proportions
 from suffice.release.merge import merge
 from suffice.release.release import Release
 
-__all__ = ["VoteClassifier"]
-
 _PENALTY_WEIGHT = 1e-4  # of the default estimator: lam of Hamm et al. 2016, Section 6
 
 
-class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
+@dataclass(eq=False, repr=False)
+class VoteClassifier(Classifier):
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters
@@ -42,23 +35,16 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         "largest": each row gets the class of its largest vote (with Gaussian noise the baseline of
         Papernot et al. 2018, PATE). "shares": each row enters once per class, weighted by the
         proportions nearest to its votes; the estimator must take ``sample_weight``.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+    class_weight
 
     Attributes
     ----------
     estimator_ : scikit-learn classifier
         The fitted estimator; a constant where all labels are of one class.
-    classes_ : ndarray of shape (K,)
-        The classes of the release.
-    n_features_in_ : int
-        The number of columns that the model reads.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        The releases that the model was learnt from; empty after `fit`.
+    classes_
+    n_features_in_
+    pipeline_
+    releases_
 
     Examples
     --------
@@ -75,12 +61,9 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(
-        self, estimator: Any = None, labels: str = "largest", class_weight: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.labels = labels
-        self.class_weight = class_weight
+    estimator: Any = None
+    labels: str = "largest"
+    class_weight: Any = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VoteClassifier":
@@ -88,17 +71,10 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row.
+        X
+        y
         sample_weight : array of shape (n,), optional
             How much each row counts. The estimator must take weights.
-
-        Returns
-        -------
-        VoteClassifier
-            The fitted classifier itself.
 
         Raises
         ------
@@ -127,18 +103,11 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             The public rows that the votes are about, unchanged and in their order.
         sample_weight : array of shape (n,), optional
             How much each public row counts. The estimator must take weights.
-        progress : callable, optional
-            Called with the number of rows of each batch that was read.
-
-        Returns
-        -------
-        VoteClassifier
-            The fitted classifier itself.
+        progress
 
         Raises
         ------
         ForeignRowsError
-            If the rows are not those that the release belongs to.
         ParameterError
             If the release holds no votes, or a parameter is not valid.
         """
@@ -191,7 +160,7 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         Parameters
         ----------
         X : array, table or path
-            New rows, as in `predict`.
+            New rows with the columns that the model was learnt from.
 
         Returns
         -------
@@ -200,27 +169,7 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         """
         return np.asarray(self.estimator_.decision_function(self._mapped(X)))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row.
-
-        Parameters
-        ----------
-        X : array, table or path
-            New rows with the columns that the model was learnt from.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            One of ``classes_`` for each row.
-
-        Raises
-        ------
-        TableError
-            If the table has no rows or lacks a column.
-        """
-        weighted = weighted_codes(self, X)
-        if weighted is not None:
-            return np.asarray(self.classes_[weighted])
+    def _most_probable(self, X: Any) -> np.ndarray:
         rows = self._mapped(X)
         return np.asarray(self.estimator_.predict(rows))
 
@@ -232,7 +181,7 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         Parameters
         ----------
         X : array, table or path
-            New rows, as in `predict`.
+            New rows, as in `decision_function`.
 
         Returns
         -------

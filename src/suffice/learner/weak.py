@@ -18,33 +18,7 @@ from scipy.sparse import csr_array
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.models.rows import WeightedRows, as_weighted, gram
 from suffice.release.release import Covariance, Release
-from suffice.tables.labels import Classes, check_classes, label_codes
-
-__all__ = [
-    "CONDITION_LIMIT",
-    "FOLDS",
-    "BagMethod",
-    "BagMoments",
-    "FlippedLabels",
-    "KnownProportions",
-    "Mapped",
-    "MeanMap",
-    "OperatorEstimate",
-    "PlainLabels",
-    "PositiveUnlabelled",
-    "Released",
-    "SemiSupervised",
-    "SoftVotes",
-    "Supervision",
-    "bags_of",
-    "check_identified",
-    "class_shares",
-    "estimate_mean_operator",
-    "group_sums",
-    "operator_of_bags",
-    "within_bags",
-]
-
+from suffice.tables.columns import Classes, check_classes, label_codes
 
 CONDITION_LIMIT = 1e6  # beyond it, what is inverted is mostly rounding and sampling noise
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
@@ -52,57 +26,26 @@ _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
 
 @dataclass(frozen=True, eq=False)
 class OperatorEstimate:
-    """Holds an estimate of a mean operator, in public coordinates.
+    """Holds an estimate of a mean operator, in public coordinates."""
 
-    Attributes
-    ----------
-    operator : ndarray of shape (d,) or (d, K)
-        mu for two classes, M for more.
-    noise : Covariance
-        The covariance of its error given the true labels of the rows; of M the mean over its
-        columns. Form "none" where it is not known.
-    classes : tuple
-        The classes; the second of two counts as +1.
-    note : str
-        Where the covariance comes from, and what it does not cover.
-    """
-
-    operator: np.ndarray
+    operator: np.ndarray  # mu (d,) for two classes, M (d, K) for more
+    # The covariance of its error given the true labels of the rows; of M the mean over its
+    # columns. Form "none" where it is not known.
     noise: Covariance
-    classes: tuple[Any, ...]
-    note: str = ""
+    classes: tuple[Any, ...]  # the second of two counts as +1
+    note: str = ""  # where the covariance comes from, and what it does not cover
 
 
 class Supervision(ABC):
-    """A source of supervision: what is known about the labels of some rows.
+    """A source of supervision: what is known about the labels of some rows."""
 
-    Attributes
-    ----------
-    classes : sequence
-        The classes; the second of two counts as +1.
-    """
-
-    classes: Any
+    classes: Any  # a sequence; the second of two counts as +1
 
     def estimate(self, rows: Any) -> OperatorEstimate:
-        """Return an estimate of the mean operator of these rows.
+        """Return an estimate of the mean operator of these mapped rows (m, d).
 
-        Parameters
-        ----------
-        rows : array of shape (m, d) or WeightedRows
-            Mapped rows. Labels, votes and releases also take `WeightedRows`.
-
-        Returns
-        -------
-        OperatorEstimate
-            The operator, the covariance of its error, and a note on what that covers.
-
-        Raises
-        ------
-        ForeignRowsError
-            If the rows have another number or width than those of a release.
-        ParameterError
-            If the rows do not fit what is known about their labels.
+        Labels, votes and releases also take `WeightedRows`. Rows that do not fit what is known
+        about their labels are an error.
         """
         return self.operator_of(rows, check_classes(self.classes))
 
@@ -318,20 +261,11 @@ class SoftVotes(Supervision):
     """Computes the mean operator of soft labels: M = (1/m) sum_i x_i v_i^T.
 
     The operator's noise is variance S/m per column, S = X^T X / m, twice that for mu.
-
-    Parameters
-    ----------
-    votes : array of shape (m, K)
-        Estimates of the proportion of each class; they need not be proportions themselves.
-    classes : sequence
-        The K classes.
-    variance : float, default=0.0
-        The variance of the independent noise on every entry.
     """
 
-    votes: np.ndarray
+    votes: np.ndarray  # (m, K), of the proportion of each class; need not be proportions themselves
     classes: Any
-    variance: float = 0.0
+    variance: float = 0.0  # of the independent noise on every entry
 
     def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
         """Return the operator of the votes."""
@@ -353,7 +287,7 @@ class Released(Supervision):
     """Computes the mean operator of a release: as it was released, or from labels or votes.
 
     Patrini et al. 2016, Section 4: the release is unbiased. Only the number and the width of the
-    rows are checked here; `suffice.learner.rows.matching_rows` checks the rows themselves.
+    rows are checked here; `suffice.learner.problem.matching_rows` checks the rows themselves.
 
     Parameters
     ----------
@@ -425,7 +359,17 @@ class PositiveUnlabelled(Supervision):
                 "prior, the proportion of the second class, must lie between 0 and 1. It is"
                 f" {self.prior!r}."
             )
-        positive_rows, among = _positive_rows(self.positives, rows)
+        array = np.asarray(self.positives)
+        among = array.dtype == bool and array.shape == (len(rows),)  # or from elsewhere
+        outside = array.ndim == 2 and array.shape[1] == rows.shape[1] and array.dtype.kind in "fiu"
+        if not (among or outside):
+            raise ParameterError(
+                f"positives must be a mask of {len(rows)} booleans, or rows of {rows.shape[1]}"
+                " coordinates."
+            )
+        positive_rows = rows[array] if among else array.astype(np.float64)
+        if len(positive_rows) < 2 or not np.isfinite(positive_rows).all():
+            raise ParameterError("positives must hold two or more rows of finite numbers.")
         expected = self.prior * len(rows)
         if among and len(positive_rows) > expected + 0.5:
             raise ParameterError(
@@ -445,22 +389,6 @@ class PositiveUnlabelled(Supervision):
             " not in it."
         )
         return OperatorEstimate(operator, noise, classes, note)
-
-
-def _positive_rows(positives: Any, rows: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the rows known to be positive, and whether they are among ``rows``."""
-    array = np.asarray(positives)
-    among = array.dtype == bool and array.shape == (len(rows),)
-    outside = array.ndim == 2 and array.shape[1] == rows.shape[1] and array.dtype.kind in "fiu"
-    if not (among or outside):
-        raise ParameterError(
-            f"positives must be a mask of {len(rows)} booleans, or rows of {rows.shape[1]}"
-            " coordinates."
-        )
-    positive_rows = rows[array] if among else array.astype(np.float64)
-    if len(positive_rows) < 2 or not np.isfinite(positive_rows).all():
-        raise ParameterError("positives must hold two or more rows of finite numbers.")
-    return positive_rows, among
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,12 +427,10 @@ class SemiSupervised(Supervision):
         if len(classes) == 2:
             targets = targets @ [[-1.0], [1.0]]
         slopes, residuals = _cross_fit(labelled_rows, targets)
-        operator = labelled_rows.T @ residuals / n
-        if slopes.any():
-            operator += gram(rows) @ slopes / m
+        centres = labelled_rows.T @ residuals / n
+        operator = centres + gram(rows) @ slopes / m if slopes.any() else centres
         columns = targets.shape[1]
         # n of m rows without replacement; every column of M has its own, of which this is the mean
-        centres = labelled_rows.T @ residuals / n
         scatter = gram(labelled_rows, (residuals**2).sum(axis=1)) - n * centres @ centres.T
         noise = _noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
         note = (
@@ -568,17 +494,13 @@ def _cross_fit(labelled_rows: np.ndarray, targets: np.ndarray) -> tuple[np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class BagMoments:
-    """Holds n bags: each row's bag, and per bag its size, mean row and class shares.
+    """Holds n bags: each row's bag, and per bag its size, mean row and class shares."""
 
-    ``codes`` (m,), ``sizes`` (n,), ``means`` (n, d), ``shares`` (n, K), ``squares`` (n,) the mean
-    squared 2-norm of the rows.
-    """
-
-    codes: np.ndarray
-    sizes: np.ndarray
-    means: np.ndarray
-    shares: np.ndarray
-    squares: np.ndarray
+    codes: np.ndarray  # (m,)
+    sizes: np.ndarray  # (n,)
+    means: np.ndarray  # (n, d)
+    shares: np.ndarray  # (n, K)
+    squares: np.ndarray  # (n,), the mean squared 2-norm of the rows
 
     @property
     def weights(self) -> np.ndarray:

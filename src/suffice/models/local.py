@@ -9,8 +9,6 @@ from suffice.kernels.models import local_minimisers
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 
-__all__ = ["local_classifiers"]
-
 _STEPS = 200  # of Newton, halved ones included; about ten are usual
 _ITERATIONS = 10_000  # of the solver of large parties
 _LARGEST = 300  # rows times classes of one party, beyond which its Gram matrix is no small system

@@ -20,20 +20,6 @@ from scipy.special import expit
 from suffice.errors import ParameterError
 from suffice.kernels.maps import logistic_slopes
 
-__all__ = [
-    "LOSSES",
-    "NOTHING_TO_LEARN",
-    "PENALTIES",
-    "LinearOddLoss",
-    "Penalty",
-    "from_even",
-    "from_function",
-    "loss_named",
-    "odd_line",
-    "penalty_named",
-]
-
-
 Function = Callable[[np.ndarray], np.ndarray]
 Fused = Callable[[np.ndarray, np.ndarray], float]
 

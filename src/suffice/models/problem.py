@@ -27,9 +27,6 @@ from suffice.models.losses import PENALTIES, LinearOddLoss, Penalty
 from suffice.models.rows import MatrixRows, WeightedRows, as_weighted, one_blas_thread
 from suffice.models.zonotope import why_no_minimiser
 
-__all__ = ["Curved", "FactoredProblem", "Objective", "Solution", "minimise", "minimise_with_1norm"]
-
-
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 _MEMORY_STEPS = 20  # that L-BFGS remembers; scipy's own default is 10
 _POLISHED_SHARE = 1e-6  # of tol, at which the steps of Newton may end

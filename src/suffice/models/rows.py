@@ -15,18 +15,6 @@ from threadpoolctl import ThreadpoolController
 
 from suffice.errors import ParameterError
 
-__all__ = [
-    "Curves",
-    "MatrixRows",
-    "Slopes",
-    "WeightedRows",
-    "as_weighted",
-    "gram",
-    "one_blas_thread",
-    "sample_stride",
-]
-
-
 _ROWS_AT_ONCE = 4096
 
 

@@ -6,8 +6,6 @@ from scipy.optimize import nnls
 
 from suffice.errors import OptimisationError
 
-__all__ = ["least_squares_on_simplex", "mixture_weights", "nearest_proportions"]
-
 _GAP = 1e-9  # of the log likelihood to the largest one, at which a search ends
 _SMALL_GAP, _ROUNDING_RISE = 1e-6, 1e-13  # the same where floats let the likelihood rise no more
 _FULL_STEP = 0.99  # fraction of the way to an edge, which is never reached

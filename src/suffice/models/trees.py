@@ -8,8 +8,6 @@ import numpy as np
 
 from suffice.errors import CorruptFileError
 
-__all__ = ["BoostedTrees", "are_whole_trees"]
-
 _LEAF = -1  # in the place of a column, as in model files
 
 

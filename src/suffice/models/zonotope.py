@@ -12,8 +12,6 @@ import numpy as np
 from suffice.models.rows import WeightedRows, as_weighted
 from suffice.models.simplex import nearest_proportions
 
-__all__ = ["why_no_minimiser"]
-
 _CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
 _INTERIOR = 0.995  # fraction of the way from the middle to the boundary; beyond, models are huge
 _ROUNDING = 1e-9  # relative size of a rounding error in an operator

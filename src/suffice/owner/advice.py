@@ -46,27 +46,13 @@ from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.owner.source import PublicSource, Source
 from suffice.privacy.calibrate import check_promise, gaussian_multiplier
-from suffice.privacy.words import round_up
+from suffice.privacy.guarantee import round_up
 from suffice.release.columns import Added
-from suffice.tables.columns import Roles, resolve_roles
+from suffice.tables.columns import Classes, Roles, check_classes, resolve_roles
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
-from suffice.tables.labels import Classes, check_classes
-from suffice.tables.maps import most_outputs
+from suffice.tables.pipeline import most_outputs
 from suffice.tables.sources import Without, column_names, open_declared, open_table, row_count
-
-__all__ = [
-    "ENOUGH_LABELS",
-    "Advice",
-    "Candidate",
-    "Private",
-    "PublicFacts",
-    "Question",
-    "advise",
-    "answer",
-    "candidates",
-    "heavy_tails",
-]
 
 
 class Private(StrEnum):

@@ -14,21 +14,6 @@ from suffice.errors import ParameterError
 from suffice.plain_text import escaped, html_table, text_table
 from suffice.privacy.calibrate import check_epsilon
 
-__all__ = [
-    "EQUAL",
-    "SIGNALS",
-    "Cell",
-    "Plan",
-    "PlanCurves",
-    "PublicMoments",
-    "Utility",
-    "accuracy_at",
-    "check_balance",
-    "effective_labels",
-    "planned_epsilons",
-    "starred",
-]
-
 Row = Mapping[str, Any]
 Cell = Callable[[Row], str]
 

@@ -18,7 +18,14 @@ import pyarrow as pa
 from suffice.engines.engine import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit, Summary, fit_pipeline
 from suffice.errors import ParameterError, TableError
-from suffice.options import Group, lists_by_column, option, preprocessing_option
+from suffice.options import (
+    Group,
+    Missing,
+    MissingRule,
+    lists_by_column,
+    option,
+    preprocessing_option,
+)
 from suffice.owner.mechanism import Mechanism, Procedure, Public, as_scaled
 from suffice.owner.source import (
     LabelledBatch,
@@ -34,32 +41,12 @@ from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.codec import load
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical, plain
-from suffice.tables.columns import Roles, resolve_roles
-from suffice.tables.labels import Classes, canonical_class, check_classes
-from suffice.tables.maps import evenly_spaced
-from suffice.tables.pipeline import Pipeline
+from suffice.tables.columns import Classes, Roles, canonical_class, check_classes, resolve_roles
+from suffice.tables.pipeline import Pipeline, evenly_spaced
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_columns, open_table
 from suffice.tables.table import Table, narrow_batches, rows_parts
-from suffice.tables.terms import Missing, MissingRule, public_rows
-
-__all__ = [
-    "CATEGORIES",
-    "MISSING",
-    "PIPELINE",
-    "CellFingerprint",
-    "Contents",
-    "LabelFingerprint",
-    "LabelMechanism",
-    "LabelProcedure",
-    "LabelledPass",
-    "Preprocessing",
-    "PublicRows",
-    "PublicTable",
-    "given_features",
-    "open_public",
-    "public_summary",
-]
+from suffice.tables.terms import public_rows
 
 
 class LabelFingerprint:

@@ -59,35 +59,7 @@ from suffice.privacy.noise import (
 )
 from suffice.privacy.response import Response
 from suffice.release.release import Covariance, Release
-from suffice.tables.labels import Classes
-
-__all__ = [
-    "GROUPS",
-    "MECHANISMS",
-    "MOST_SHAPED",
-    "MOST_STATES",
-    "Candidate",
-    "Candidates",
-    "ExactLabels",
-    "ExactSums",
-    "Forecast",
-    "MeanOperator",
-    "NoisySums",
-    "OperatorMechanism",
-    "RandomisedLabels",
-    "Shape",
-    "ShrunkSignal",
-    "choose",
-    "gradient_change",
-    "label_change",
-    "mechanisms_at",
-    "operator_columns",
-    "operator_procedure",
-    "paired_transform",
-    "plan_mean_operator",
-    "whitening",
-]
-
+from suffice.tables.columns import Classes
 
 _ROOT = math.sqrt(2.0) * (1 + 1e-15)  # never below the square root
 

@@ -37,39 +37,13 @@ from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.source import OwnerReport, Source, counted
 from suffice.plain_text import listed
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.kinds import kind_named
-from suffice.release.release import Release
+from suffice.release.release import Release, encode
 from suffice.strict_json import canonical
-from suffice.tables.labels import Classes, StrangeLabelsError, canonical_class
+from suffice.tables.columns import Classes, StrangeLabelsError, canonical_class
 from suffice.tables.table import check_order, order_columns
 from suffice.tables.terms import Origin, Provenance
-
-__all__ = [
-    "CLASSES",
-    "DELTA",
-    "EPSILON",
-    "Exact",
-    "Made",
-    "Mechanism",
-    "Payment",
-    "Procedure",
-    "Public",
-    "as_scaled",
-    "check_declared",
-    "check_features",
-    "check_order_given",
-    "check_order_of",
-    "make_release",
-    "mechanism_names",
-    "mechanism_of",
-    "publish",
-    "register_mechanism",
-    "same_classes",
-    "scaling_trouble",
-    "stated_trouble",
-]
-
 
 _BY = "said by the owner"
 _TROUBLE = {

@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
 from suffice.errors import ParameterError
-from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
+from suffice.options import REQUIRED, Missing, option, preprocessing_option, privacy_option
 from suffice.owner.forecast import Plan, planned_epsilons
 from suffice.owner.labelled import PublicRows
 from suffice.owner.mean_operator import MeanOperator
@@ -46,27 +44,8 @@ from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
 from suffice.release.release import Covariance, Release
-from suffice.tables.labels import Classes, check_classes
+from suffice.tables.columns import Classes, check_classes
 from suffice.tables.pipeline import encode
-from suffice.tables.terms import Missing
-
-__all__ = [
-    "CLIP",
-    "BlockNoise",
-    "FilledWith",
-    "MomentNoise",
-    "MomentPass",
-    "Moments",
-    "MomentsUnit",
-    "NoisyMoments",
-    "calibrated_moments",
-    "components_above_noise",
-    "declared_columns",
-    "moment_arrays",
-    "moments_noise",
-    "plan_moments",
-]
-
 
 _TAIL_RADIUS = 14.0  # deviations: a coordinate beyond counts as a failure, 2 e^(-98)
 _LEAST_SIGMA = 2.0**24  # steps of a deviation: below, integers are multiplied by a power of two
@@ -74,21 +53,11 @@ _LEAST_SIGMA = 2.0**24  # steps of a deviation: below, integers are multiplied b
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """The noise of one block.
+    """The noise of one block."""
 
-    Attributes
-    ----------
-    shift : int
-        The block's integers are multiplied by 2^shift before noise is added.
-    noise : GaussianNoise
-        The noise on the multiplied integers, with the event of all blocks together.
-    unit : float
-        What one step of the multiplied integers is worth, in rows of length 1.
-    """
-
-    shift: int
-    noise: GaussianNoise
-    unit: float
+    shift: int  # the block's integers are multiplied by 2^shift before noise is added
+    noise: GaussianNoise  # on the multiplied integers, with the event of all blocks together
+    unit: float  # what one step of the multiplied integers is worth, in rows of length 1
 
     @property
     def deviation(self) -> float:
@@ -102,21 +71,11 @@ class BlockNoise:
 
 @dataclass(frozen=True)
 class MomentNoise:
-    """The noise of a release of moments, and what one record costs.
-
-    Attributes
-    ----------
-    event : Gaussian
-        The privacy loss of all blocks together.
-    weights : BlockWeights
-        The weights that the deviations follow from.
-    blocks : mapping of str to BlockNoise
-        The noise of the blocks ``diagonal``, ``products``, ``mean``, ``operator``, ``counts``.
-    """
+    """The noise of a release of moments, and what one record costs: all blocks together."""
 
     event: Gaussian
     weights: BlockWeights
-    blocks: Mapping[str, BlockNoise]
+    blocks: Mapping[str, BlockNoise]  # diagonal, products, mean, operator and counts
 
     def add(self, exact: MomentTotals) -> dict[str, np.ndarray]:
         """Return the sums of all blocks with fresh noise, in rows of length 1.
@@ -137,36 +96,28 @@ class MomentNoise:
         }
 
 
-def _blocks(width: int, weights: BlockWeights) -> dict[str, tuple[int, float, float]]:
-    """Return by block how many numbers it has, their reach, and what an integer is worth.
+def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: float) -> MomentNoise:
+    """Return the noise of ``multiplier`` sensitivities on moments of this shape.
 
-    The reach is what the weighted reach of 1 is in the integers of the block. An integer's worth is
-    in rows of length 1. A block without numbers is left out.
+    Raises if sums of so many rows would not fit into 64-bit integers.
     """
     columns = 1 if weights.classes == 2 else weights.classes
     # The operator of three classes or more is summed K times, so that it is an integer.
     times, square, linear = columns, float(LONGEST_CODE) ** -2, 1 / LONGEST_CODE
-    blocks = {
+    # By block how many numbers it has; their reach, that is what the weighted reach of 1 is in its
+    # integers; and what an integer is worth, in rows of length 1.
+    numbers_of = {
         "diagonal": (width, float(LONGEST_CODE**2), square),
         "products": (width * (width - 1) // 2, LONGEST_CODE**2 / math.sqrt(2), square),
         "mean": (width, LONGEST_CODE / weights.mean, linear),
         "operator": (columns * width, times * LONGEST_CODE / weights.operator, linear / times),
         "counts": (columns, 1 / weights.proportions, 1.0),
     }
-    return {name: block for name, block in blocks.items() if block[0]}
-
-
-def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: float) -> MomentNoise:
-    """Return the noise of ``multiplier`` sensitivities on moments of this shape.
-
-    Raises
-    ------
-    ParameterError
-        If sums of so many rows would not fit into 64-bit integers.
-    """
     scale = multiplier * weights.sensitivity
     drawn = {}
-    for name, (size, reach, unit) in _blocks(width, weights).items():
+    for name, (size, reach, unit) in numbers_of.items():
+        if not size:
+            continue
         # The least shift at which a deviation has enough steps.
         shift = max(0, math.ceil(math.log2(_LEAST_SIGMA / (scale * reach))))
         if rows * 2.0**shift / unit >= LARGEST_SUM:
@@ -190,16 +141,7 @@ def calibrated_moments(
 ) -> MomentNoise:
     """Return the least noise on moments that costs at most ``epsilon`` at ``delta``.
 
-    Parameters
-    ----------
-    width : int
-        The number of coordinates of a row.
-    classes : int
-        The number of classes.
-    rows : int
-        The number of records: the weights of the blocks depend on it.
-    epsilon, delta : float
-        What the release may cost each record.
+    A row has ``width`` coordinates. The weights of the blocks depend on the number of ``rows``.
 
     Examples
     --------
@@ -220,29 +162,6 @@ def calibrated_moments(
     return noise
 
 
-def declared_columns(rows: PrivateRows, batch: pa.RecordBatch, unknown: Counter[str]) -> np.ndarray:
-    """Return the columns of a batch before they are scaled, numbers held to their ranges.
-
-    No cell is an error. A category that was not declared is none, and is counted in ``unknown``
-    under the name of its column. Cells that are missing or not finite count as declared.
-    """
-    pipeline = rows.pipeline
-    columns = encode(batch, pipeline.columns, unknown=unknown)
-    if rows.ranges or pipeline.map is not None:
-        columns = columns.astype(np.float64)
-    if pipeline.map is not None:
-        declared = np.zeros(len(columns)) if pipeline.fill is None else pipeline.fill
-        columns = np.where(np.isfinite(columns), columns, declared[:, None])
-    for column, (low, high) in rows.ranges.items():
-        j = rows.positions(column)[0]
-        inside = np.isfinite(columns[j])
-        columns[j][inside] = np.clip(columns[j][inside], low, high)
-    if pipeline.map is None:
-        return columns
-    with np.errstate(all="ignore"):
-        return pipeline.map.apply(columns)
-
-
 class MomentPass(RecordPass):
     """Takes in private records, on any engine; no record, whatever it holds, is an error."""
 
@@ -253,9 +172,27 @@ class MomentPass(RecordPass):
         self.unknown: Counter[str] = Counter()
 
     def update(self, batch: LabelledBatch) -> None:
-        """Take in private records."""
+        """Take in private records; no cell is an error.
+
+        Numbers are held to their ranges. A category that was not declared is none, and is counted
+        in ``unknown`` under the name of its column. Cells that are missing or not finite count as
+        declared.
+        """
         super().update(batch)
-        columns = declared_columns(self._rows, batch.rows, self.unknown)
+        pipeline, ranges = self._rows.pipeline, self._rows.ranges
+        columns = encode(batch.rows, pipeline.columns, unknown=self.unknown)
+        if ranges or pipeline.map is not None:
+            columns = columns.astype(np.float64)
+        if pipeline.map is not None:
+            declared = np.zeros(len(columns)) if pipeline.fill is None else pipeline.fill
+            columns = np.where(np.isfinite(columns), columns, declared[:, None])
+        for column, (low, high) in ranges.items():
+            j = self._rows.positions(column)[0]
+            inside = np.isfinite(columns[j])
+            columns[j][inside] = np.clip(columns[j][inside], low, high)
+        if pipeline.map is not None:
+            with np.errstate(all="ignore"):
+                columns = pipeline.map.apply(columns)
         self._sums.update((self._codes.of(columns), batch.codes))
 
     def merge(self, other: Self) -> None:
@@ -268,63 +205,17 @@ class MomentPass(RecordPass):
         """Return the exact sums: private."""
         return self._sums.result()
 
-    @property
-    def outside(self) -> int:
-        """How many labels were of no class: private."""
-        return self._labels.outside
-
-
-def moment_arrays(
-    noise: MomentNoise, sums: Mapping[str, np.ndarray], rows: int, bound: float
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Return noisy sums as means of rows of length ``bound``, and their noise by name.
-
-    The means of three classes or more sum to zero over classes before noise. So the mean of the
-    noise over classes is subtracted: it holds nothing else.
-    """
-    deviations = {name: block.deviation / rows for name, block in noise.blocks.items()}
-    two = noise.weights.classes == 2
-    operator = sums["operator"].T / rows * bound
-    counts = sums["counts"] / rows
-    arrays = {
-        "second_moments": sums["second"] / rows * bound**2,
-        "mean": sums["mean"] / rows * bound,
-        "operator": operator[:, 0] if two else operator - operator.mean(axis=1, keepdims=True),
-        "proportions": np.array([1 - counts[0], 1 + counts[0]]) / 2 if two else counts,
-    }
-    spread = {
-        "second_noise": deviations["diagonal"] * bound**2,
-        "mean_noise": deviations["mean"] * bound,
-        "operator_noise": deviations["operator"] * bound,
-        "proportions_noise": deviations["counts"] / (2 if two else 1),
-    }
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, spread
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoments(RecordProcedure[MomentPass]):
-    """Second moments, means, means by class and class proportions, with Gaussian noise.
-
-    Attributes
-    ----------
-    rows : PrivateRows
-        The private table with its pipeline.
-    size : int
-        The number of records, which is public.
-    classes : tuple
-        The declared classes.
-    noise : MomentNoise
-        The noise, calibrated before a record is read.
-    epsilon, delta : float
-        What the release may cost each record.
-    """
+    """Second moments, means, means by class and class proportions, with Gaussian noise."""
 
     kind = "moments"
     unit = Unit.RECORD
     rows: PrivateRows
     size: int
     classes: Classes
-    noise: MomentNoise
+    noise: MomentNoise  # calibrated before a record is read
     epsilon: float
     delta: float
 
@@ -340,24 +231,42 @@ class NoisyMoments(RecordProcedure[MomentPass]):
             " as none."
             for name, cells in sorted(exact.unknown.items())
         ]
-        if exact.outside:
+        outside = exact.labels.outside
+        if outside:
             lines.append(
-                f"{exact.outside:,} of {exact.count:,} labels are missing or not in the class list;"
+                f"{outside:,} of {exact.count:,} labels are missing or not in the class list;"
                 " they count as none. List all classes with --classes (Python: classes=...)."
             )
-        facts = {"outside": exact.outside, "unknown": dict(exact.unknown)}
+        facts = {"outside": outside, "unknown": dict(exact.unknown)}
         return OwnerReport(tuple(lines), facts=facts) if lines else None
 
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        """The guarantee per record."""
-        origin = self.rows.origin
+    def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
+        """Return the guarantee per record."""
+        del exact
+        origin = self.rows.pipeline.origin
         return (noise_guarantee(Unit.RECORD, self.noise.event, self.delta, origin=origin),)
 
     def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
-        """Return the release with fresh noise."""
-        sums = self.noise.add(exact.result())
-        arrays, spread = moment_arrays(self.noise, sums, self.size, self.rows.pipeline.bound)
+        """Return the release with fresh noise: means of rows of length ``bound``."""
+        bound, two = self.rows.pipeline.bound, len(self.classes) == 2
+        means = {name: sums / self.size for name, sums in self.noise.add(exact.result()).items()}
+        deviations = {n: block.deviation / self.size for n, block in self.noise.blocks.items()}
+        operator, counts = means["operator"].T * bound, means["counts"]
+        # The means of three classes or more sum to zero over classes before noise. So the mean of
+        # the noise over classes is subtracted: it holds nothing else.
+        arrays = {
+            "second_moments": means["second"] * bound**2,
+            "mean": means["mean"] * bound,
+            "operator": operator[:, 0] if two else operator - operator.mean(axis=1, keepdims=True),
+            "proportions": np.array([1 - counts[0], 1 + counts[0]]) / 2 if two else counts,
+        }
+        spread = {
+            "second_noise": deviations["diagonal"] * bound**2,
+            "mean_noise": deviations["mean"] * bound,
+            "operator_noise": deviations["operator"] * bound,
+            "proportions_noise": deviations["counts"] / (2 if two else 1),
+        }
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         noise = Covariance("identity", spread["operator_noise"] ** 2)
         return self.released(arrays, {"mechanism": "gaussian", **spread}, noise, guarantees)
 

@@ -20,19 +20,6 @@ from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import NOISES, needs_delta
 from suffice.release.file import read_bounded
 
-__all__ = [
-    "Decision",
-    "Policy",
-    "Terms",
-    "Verdict",
-    "Wanted",
-    "decide",
-    "grantable_mechanisms",
-    "policy_lines",
-    "too_wide",
-]
-
-
 _MOST_BYTES = 2**20
 _GRANTABLE = ("mean-operator",)
 _STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left

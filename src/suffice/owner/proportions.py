@@ -64,76 +64,26 @@ from suffice.privacy.events import Approximate, Event
 from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Protection
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise, Sensitivity
 from suffice.privacy.response import draw_balls, enough_balls
-from suffice.release.codec import encode, load
-from suffice.release.release import Covariance, Release
+from suffice.release.codec import load
+from suffice.release.release import Covariance, Release, encode
 from suffice.strict_json import canonical
 from suffice.tables.bags import BagDigest, Bags, bag_columns, read_bags
-from suffice.tables.columns import feature_names, resolve_roles
-from suffice.tables.labels import Classes, check_classes
+from suffice.tables.columns import Classes, check_classes, feature_names, resolve_roles
+from suffice.tables.files import check_ending, write_table
 from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import column_names, open_columns, open_declared, row_count
 from suffice.tables.table import Table
-from suffice.tables.writing import check_ending, write_table
-
-__all__ = [
-    "BAG_COLUMNS",
-    "FARTHEST",
-    "KAPPA",
-    "MECHANISMS",
-    "AdditiveCounts",
-    "BagSizes",
-    "BagSource",
-    "BaggedTable",
-    "BoundedCounts",
-    "CountMechanism",
-    "CountNoise",
-    "DirichletSettings",
-    "ExactCounts",
-    "LabelProportions",
-    "NoisyProportions",
-    "PriorCounts",
-    "ProportionPlanner",
-    "ScaledCounts",
-    "SigmaRule",
-    "SkewPlanner",
-    "SkewedBags",
-    "SkewedSource",
-    "assign_bags",
-    "assigned_bags",
-    "bag_sizes",
-    "best_count_noise",
-    "check_bags_paid",
-    "check_settings",
-    "count_noise",
-    "every_count_noise",
-    "formed_by_response",
-    "mean_size",
-    "plan_proportions",
-    "plan_skew",
-    "skew_epsilon",
-]
-
 
 _STEP = 2.0**-24  # of a count: so fine that the lattice costs nothing that shows
 
 
 @dataclass(frozen=True, eq=False)
 class BagSizes:
-    """What is public about the bags.
+    """What is public about the bags."""
 
-    Parameters
-    ----------
-    sizes : array of int
-        Number of rows of each bag.
-    classes : int
-        Number of classes.
-    overlap : int
-        The largest number of bags that one row is in.
-    """
-
-    sizes: np.ndarray
+    sizes: np.ndarray  # the number of rows of each bag
     classes: int
-    overlap: int = 1
+    overlap: int = 1  # the largest number of bags that one row is in
 
 
 @dataclass(frozen=True)
@@ -142,19 +92,10 @@ class AdditiveCounts:
 
     With two classes Laplace noise is drawn once per bag, for the first count; the second one is the
     public size less the first. That is a third less distortion than noise on both.
-
-    Parameters
-    ----------
-    bags : BagSizes
-        What is public about the bags.
-    noise : Noise
-        The calibrated noise, in rounding steps.
-    kind : Protection
-        Whether the guarantee is global; it is.
     """
 
     bags: BagSizes
-    noise: Noise
+    noise: Noise  # in rounding steps
     kind: Protection = Protection.GLOBAL
 
     @classmethod
@@ -244,13 +185,6 @@ class PriorCounts:
 
     (Machanavajjhala et al. 2008, as Iyer et al. 2016 compare with it.) The draw is
     post-processing, and adds noise that protects nothing.
-
-    Parameters
-    ----------
-    laplace : AdditiveCounts
-        The counts with Laplace noise that proportions are drawn from.
-    kind : Protection
-        Whether the guarantee is global; it is.
     """
 
     laplace: AdditiveCounts
@@ -277,7 +211,8 @@ class PriorCounts:
         classes, scale = self.laplace.bags.classes, self.laplace.scale
 
         def of(size: int) -> float:
-            spread = size * math.sqrt(_even_variance(classes, size))
+            variance = (1 - 1 / classes) / classes / (size + 1)  # of a share, balls without end
+            spread = size * math.sqrt(variance * (1 + size / enough_balls(size)))
             first_only = self.laplace.noise_on_first_count_only
             mean = mean_size(classes, spread / scale, first_only=first_only)
             return classes * scale * mean / size
@@ -291,23 +226,12 @@ class ScaledCounts:
 
     (Iyer et al. 2016, Section 3.) For these counts and their neighbours at the same sigma the loss
     is (epsilon, delta); but a neighbour has another sigma, or none, and then nothing is released.
-
-    Parameters
-    ----------
-    bags : BagSizes
-        What is public about the bags.
-    epsilon, delta : float
-        The loss at a fixed sigma.
-    rule : str
-        How sigma is computed: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10).
-    kind : Protection
-        Whether the guarantee is global; it is not.
     """
 
     bags: BagSizes
     epsilon: float
     delta: float
-    rule: str = "exact"
+    rule: str = "exact"  # how sigma is computed: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10)
     kind: Protection = Protection.DATA_DEPENDENT
 
     def __post_init__(self) -> None:
@@ -360,23 +284,12 @@ class BoundedCounts:
     The worst neighbours have counts (kappa + 1, kappa) and (kappa, kappa + 1), whatever the labels
     are, and decide sigma (proofs/proportions.md). What is released is (n + K kappa) theta - kappa,
     whose mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
-
-    Parameters
-    ----------
-    bags : BagSizes
-        What is public about the bags.
-    epsilon, delta : float
-        What one label costs.
-    requested_kappa : int, optional
-        The public addition to every count. Default: the power of two of least distortion.
-    kind : Protection
-        Whether the guarantee is global; it is.
     """
 
     bags: BagSizes
     epsilon: float
     delta: float
-    requested_kappa: int | None = None
+    requested_kappa: int | None = None  # default: the power of two of least distortion
     kind: Protection = Protection.GLOBAL
 
     def __post_init__(self) -> None:
@@ -463,15 +376,11 @@ def _by_size(sizes: np.ndarray, of: Callable[[int], float]) -> np.ndarray:
     return np.exp(np.where(np.isnan(between), math.inf, between))  # next to a size that has none
 
 
-def _even_variance(classes: int, total: float) -> float:
-    """Return the variance of one share drawn from Dir of even parameters that sum to ``total``."""
-    return (1 - 1 / classes) / classes / (total + 1) * (1 + total / enough_balls(total))
-
-
 def _even_deviation(classes: int, total: float) -> float:
-    """Return the mean absolute deviation of one such share.
+    """Return the mean absolute deviation of a share drawn from Dir of even parameters.
 
-    That of Beta(a, b) is 2 a^a b^b / (B(a, b) (a + b)^(a + b + 1)); finitely many balls widen it.
+    The parameters sum to ``total``. That of Beta(a, b) is 2 a^a b^b / (B(a, b) (a + b)^(a + b +
+    1)); finitely many balls widen it.
     """
     a = total / classes
     b = total - a
@@ -482,35 +391,13 @@ def _even_deviation(classes: int, total: float) -> float:
 FARTHEST = 2.0  # the largest L1 distance of two proportions
 
 
-@dataclass(frozen=True)
-class DirichletSettings:
-    """Settings of the Dirichlet mechanisms.
-
-    Parameters
-    ----------
-    kappa : int, optional
-        Number that scaled-dirichlet-bounded adds to every count; public.
-    sigma_rule : str
-        How sigma of scaled-dirichlet follows from private counts: exact, tail or chebyshev.
-    """
-
-    kappa: int | None = None
-    sigma_rule: str = "exact"
-
-
-MECHANISMS: Mapping[str, Callable[[BagSizes, float, float, DirichletSettings], CountNoise]] = {
-    "laplace": lambda bags, epsilon, _, __: AdditiveCounts.laplace(bags, epsilon),
-    "gaussian": lambda bags, epsilon, delta, _: AdditiveCounts.gaussian(bags, epsilon, delta),
-    "laplace-prior": lambda bags, epsilon, _, __: PriorCounts(
-        AdditiveCounts.laplace(bags, epsilon)
-    ),
-    "scaled-dirichlet": lambda bags, epsilon, delta, settings: ScaledCounts(
-        bags, epsilon, delta, settings.sigma_rule
-    ),
-    "scaled-dirichlet-bounded": lambda bags, epsilon, delta, settings: BoundedCounts(
-        bags, epsilon, delta, settings.kappa
-    ),
-}
+MECHANISMS = (
+    "laplace",
+    "gaussian",
+    "laplace-prior",
+    "scaled-dirichlet",
+    "scaled-dirichlet-bounded",
+)
 
 
 class CountMechanism(StrEnum):
@@ -533,32 +420,45 @@ def count_noise(
     bags: BagSizes,
     epsilon: float,
     delta: float,
-    settings: DirichletSettings | None = None,
+    *,
+    kappa: int | None = None,
+    sigma_rule: str = "exact",
 ) -> CountNoise:
-    """Return one mechanism, calibrated for these bags."""
+    """Return one mechanism, calibrated for these bags.
+
+    ``kappa``, which is public, is what scaled-dirichlet-bounded adds to every count; ``sigma_rule``
+    is how sigma of scaled-dirichlet follows from private counts.
+    """
     if name not in MECHANISMS:
         raise ParameterError(f"The mechanism must be one of auto, {', '.join(MECHANISMS)}.")
     epsilon = check_epsilon(epsilon)
     delta = check_delta(delta, positive=name not in _PURE)
-    return MECHANISMS[name](bags, epsilon, delta, settings or DirichletSettings())
+    if name == "gaussian":
+        return AdditiveCounts.gaussian(bags, epsilon, delta)
+    if name == "scaled-dirichlet":
+        return ScaledCounts(bags, epsilon, delta, sigma_rule)
+    if name == "scaled-dirichlet-bounded":
+        return BoundedCounts(bags, epsilon, delta, kappa)
+    laplace = AdditiveCounts.laplace(bags, epsilon)
+    return laplace if name == "laplace" else PriorCounts(laplace)
 
 
 def best_count_noise(
-    bags: BagSizes, epsilon: float, delta: float, settings: DirichletSettings | None = None
+    bags: BagSizes, epsilon: float, delta: float, kappa: int | None = None
 ) -> tuple[str, CountNoise]:
     """Return the mechanism of least predicted distortion among those with a global guarantee.
 
     The prediction is that before negative counts are cut off, which does not depend on labels; so
     the choice costs no privacy.
     """
-    every = every_count_noise(bags, epsilon, delta, settings)
+    every = every_count_noise(bags, epsilon, delta, kappa)
     sound = {name: noise for name, noise in every.items() if name not in _UNSOUND}
     best = min(sound, key=lambda name: float(sound[name].distortion().mean()))
     return best, sound[best]
 
 
 def every_count_noise(
-    bags: BagSizes, epsilon: float, delta: float, settings: DirichletSettings | None = None
+    bags: BagSizes, epsilon: float, delta: float, kappa: int | None = None
 ) -> dict[str, CountNoise]:
     """Return every mechanism that exists at this epsilon and delta, by its name."""
     noises = {}
@@ -566,7 +466,7 @@ def every_count_noise(
         if not delta > 0 and name not in _PURE:
             continue
         try:
-            noises[name] = count_noise(name, bags, epsilon, delta, settings)
+            noises[name] = count_noise(name, bags, epsilon, delta, kappa=kappa)
         except ParameterError:
             if name not in ("scaled-dirichlet-bounded", *_UNSOUND):
                 raise
@@ -658,18 +558,10 @@ _ONE_DIRECTION = Assumption(
 
 @dataclass(frozen=True)
 class BaggedTable(PublicTable):
-    """Public rows and the public bags that they are in.
-
-    Parameters
-    ----------
-    bags : Bags
-        Which bags each row is in.
-    formed : Assumption
-        How the bags came about.
-    """
+    """Public rows and the public bags that they are in."""
 
     bags: Bags
-    formed: Assumption
+    formed: Assumption  # how the bags came about
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the rows with their private labels and their bags, in parts."""
@@ -801,10 +693,10 @@ def plan_proportions(
     Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.
     """
     bags = bag_sizes(sizes, classes, overlap)
-    delta, settings = check_delta(delta), DirichletSettings(kappa)
+    delta = check_delta(delta)
     rows = []
     for e in planned_epsilons(epsilon):
-        every = every_count_noise(bags, e, delta, settings)
+        every = every_count_noise(bags, e, delta, kappa)
         errors = {name: noise.distortion() for name, noise in every.items()}
         protected = [name for name in every if every[name].kind is Protection.GLOBAL]
         best = min(protected, key=lambda name: float(errors[name].mean()))
@@ -919,7 +811,33 @@ def plan_skew(
     if rows < number:
         raise ParameterError("There must be a row for every bag, and a bag for every class.")
     bags = bag_sizes([rows // number] * number, number)
-    table = [row for skew in skews if (row := _planned_skew(skew, bags, epsilon, delta))]
+    table: list[dict[str, Any]] = []
+    for skew in skews:
+        cost = math.inf if skew <= 1 / number else skew_epsilon(skew, number)
+        if cost >= epsilon:
+            continue
+        name, noise = best_count_noise(bags, epsilon - cost, delta)
+        distortion = float(noise.distortion().mean())
+        if distortion >= FARTHEST:
+            continue
+        # How different bags are: the smallest singular value of the matrix of proportions for equal
+        # classes. The error of a bag's proportions, with what a bag of its size has anyway, grows
+        # when bags are alike.
+        other = (1 - skew) / (number - 1)
+        separation = skew - other
+        spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
+        sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
+        table.append(
+            {
+                "skew": skew,
+                "sets_epsilon": cost,
+                "counts_epsilon": epsilon - cost,
+                "mechanism": name,
+                "distortion": distortion,
+                "separation": separation,
+                "error": (distortion + sampling) / separation,
+            }
+        )
     if not table:
         raise ParameterError(
             "No skew leaves enough epsilon for the proportions. Raise --epsilon, use more rows, or"
@@ -948,56 +866,9 @@ def plan_skew(
     )
 
 
-def _planned_skew(
-    skew: float, bags: BagSizes, epsilon: float, delta: float
-) -> dict[str, Any] | None:
-    """Return the forecast for one skew; None where nothing useful remains of epsilon.
-
-    ``separation`` says how different bags are: the smallest singular value of the matrix of
-    proportions for equal classes. The error of a bag's proportions, with what a bag of its size has
-    anyway, grows when bags are alike: ``error`` is (distortion + sampling) / separation.
-    """
-    number = bags.classes
-    if skew <= 1 / number:
-        return None
-    cost = skew_epsilon(skew, number)
-    if cost >= epsilon:
-        return None
-    name, noise = best_count_noise(bags, epsilon - cost, delta)
-    distortion = float(noise.distortion().mean())
-    if distortion >= FARTHEST:
-        return None
-    other = (1 - skew) / (number - 1)
-    spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
-    sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
-    return {
-        "skew": skew,
-        "sets_epsilon": cost,
-        "counts_epsilon": epsilon - cost,
-        "mechanism": name,
-        "distortion": distortion,
-        "separation": skew - other,
-        "error": (distortion + sampling) / (skew - other),
-    }
-
-
 @dataclass(frozen=True)
 class SkewPlanner:
-    """What a plan of skewed bags is made from: the numbers of rows and of classes.
-
-    Parameters
-    ----------
-    table : optional
-        The table, of which only the number of rows is used.
-    epsilon : sequence of float
-        What bags and proportions may cost together: exactly one.
-    sizes : sequence of int, optional
-        Number of rows of each bag, instead of a table.
-    delta : float
-        Delta, for example 1e-6.
-    classes : int or sequence
-        The classes, or their number.
-    """
+    """What a plan of skewed bags is made from: the numbers of rows and of classes."""
 
     table: Any = data_option(
         None,
@@ -1045,15 +916,7 @@ class SkewPlanner:
 
 @dataclass(frozen=True)
 class ProportionPlanner(SkewPlanner):
-    """What a plan of proportions is made from: sizes of bags and classes, and no label.
-
-    Parameters
-    ----------
-    bags : optional
-        The column of bags, or a tuple of such columns.
-    kappa : int, optional
-        Number that scaled-dirichlet-bounded adds to every count.
-    """
+    """What a plan of proportions is made from: sizes of bags and classes, and no label."""
 
     bags: Any = option(None, **BAG_COLUMNS)
     kappa: int | None = option(None, **KAPPA)
@@ -1099,13 +962,7 @@ _COLUMN = "bag"  # of the rows that are written beside
 
 @dataclass(frozen=True)
 class SkewedSource(PublicSource):
-    """A table to form bags of.
-
-    Parameters
-    ----------
-    write_rows : Path, optional
-        File to which its public rows are written, with their bags.
-    """
+    """A table to form bags of."""
 
     write_rows: Path | None = output_option(
         None,
@@ -1255,35 +1112,6 @@ def assign_bags(
     ('label-responses', 1.1, (100,))
     """
     return SkewedBags(skew, epsilon, classes).release(X, y, ledger=ledger, **inputs)
-
-
-def assigned_bags(release: Release, table: Table, classes: Classes) -> Bags:
-    """Return the bags that `assign_bags` put the rows of ``table`` in; they must be its rows."""
-    if release.kind != RandomisedLabels.kind or len(release.parts) != 1:
-        raise ParameterError(
-            "--bags-file must be a file of `suffice release bags` (Python: assign_bags)."
-        )
-    if release.classes != classes:
-        raise ParameterError(
-            "The bags were formed for other classes. Use the same classes in the same order."
-        )
-    features = [column.name for column in release.pipeline.columns]
-    if hash_rows(table, features, ordered=True).result() != release.parts[0].rows.hash:
-        raise ForeignRowsError(
-            "The bags were formed for other rows, or for these rows in another order. Use the"
-            " table that the bags were formed from."
-        )
-    return read_bags(table, np.array(classes)[release.arrays["answers"]])
-
-
-def check_bags_paid(release: Release, payment: Payment) -> None:
-    """Raise unless bags that say something about labels were charged to this ledger."""
-    ledger, dataset = payment.ledger, payment.dataset or ""
-    if ledger is not None and not ledger.released(dataset, encode(release.unsigned())):
-        raise PrivacyError(
-            "These bags were formed from labels and were not charged to this ledger. Form them"
-            " again with `suffice release bags --ledger` (Python: assign_bags(..., ledger=...))."
-        )
 
 
 def formed_by_response(release: Release) -> Assumption:
@@ -1462,19 +1290,52 @@ class LabelProportions(LabelMechanism):
 
     def check_payment(self, source: BagSource, payment: Payment) -> None:
         """Raise unless bags that were formed by the labels were charged to this ledger."""
-        if isinstance(source.bags, Release):
-            check_bags_paid(source.bags, payment)
+        release, ledger, dataset = source.bags, payment.ledger, payment.dataset or ""
+        if not isinstance(release, Release):
+            return
+        if ledger is not None and not ledger.released(dataset, encode(release.unsigned())):
+            raise PrivacyError(
+                "These bags were formed from labels and were not charged to this ledger. Form them"
+                " again with `suffice release bags --ledger` (Python: assign_bags(...,"
+                " ledger=...))."
+            )
 
     def choose(self, public: BaggedTable) -> NoisyProportions:  # type: ignore[override]  # its source
-        """Return the noise of the counts, by the sizes of the bags."""
-        name, noise = self._noise(public.bags, len(public.classes))
+        """Return the noise of the counts, by the sizes of the bags; an error if some are too small.
+
+        Sizes are public, so that the choice and the error cost nothing.
+        """
+        bags = public.bags
+        facts = BagSizes(bags.sizes, len(public.classes), bags.overlap)
+        name = self.mechanism
+        noise: CountNoise
+        if name == "auto":
+            name, noise = best_count_noise(facts, self.epsilon, self.delta, self.kappa)
+        else:
+            noise = count_noise(
+                name,
+                facts,
+                self.epsilon,
+                self.delta,
+                kappa=self.kappa,
+                sigma_rule=self.sigma_rule or "exact",
+            )
+        too_small = np.flatnonzero(noise.distortion() >= FARTHEST)
+        if len(too_small):
+            first = too_small[0]
+            raise ParameterError(
+                f"{len(too_small)} of {len(bags.names)} bags are too small. The noise on the"
+                f" proportions of {bags.names[first]!r} ({bags.sizes[first]} rows) would be larger"
+                " than the distance of any two proportions. Join bags, or raise --epsilon or"
+                " --delta."
+            )
         request = {
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "kappa": self.kappa,
         }
-        return NoisyProportions(public, request, name, noise)
+        return NoisyProportions(public, request, str(name), noise)
 
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return the predicted error of each mechanism, from the bags of a table."""
@@ -1491,31 +1352,27 @@ class LabelProportions(LabelMechanism):
         )
 
     def _bags(self, table: Table, bags: Any, classes: Classes) -> Bags:
-        if isinstance(bags, Release):
-            if self.names is not None:
-                raise ParameterError(
-                    "--bag-names cannot be used with --bags-file, whose bags have names. Remove"
-                    " --bag-names."
-                )
-            return assigned_bags(bags, table, classes)
-        return read_bags(table, bags, self.names)
-
-    def _noise(self, bags: Bags, classes: int) -> tuple[str, CountNoise]:
-        """Return the mechanism, calibrated for these bags, or say which of them are too small."""
-        facts = BagSizes(bags.sizes, classes, bags.overlap)
-        settings = DirichletSettings(self.kappa, self.sigma_rule or "exact")
-        calibration = (facts, self.epsilon, self.delta, settings)
-        if self.mechanism == "auto":
-            name, noise = best_count_noise(*calibration)
-        else:
-            name, noise = self.mechanism, count_noise(self.mechanism, *calibration)
-        too_small = np.flatnonzero(noise.distortion() >= FARTHEST)
-        if len(too_small):
-            first = too_small[0]
+        """Return the bags of the table; those that `assign_bags` released must be of its rows."""
+        if not isinstance(bags, Release):
+            return read_bags(table, bags, self.names)
+        release = bags
+        if self.names is not None:
             raise ParameterError(
-                f"{len(too_small)} of {len(bags.names)} bags are too small. The noise on the"
-                f" proportions of {bags.names[first]!r} ({bags.sizes[first]} rows) would be larger"
-                " than the distance of any two proportions. Join bags, or raise --epsilon or"
-                " --delta."
+                "--bag-names cannot be used with --bags-file, whose bags have names. Remove"
+                " --bag-names."
             )
-        return str(name), noise
+        if release.kind != RandomisedLabels.kind or len(release.parts) != 1:
+            raise ParameterError(
+                "--bags-file must be a file of `suffice release bags` (Python: assign_bags)."
+            )
+        if release.classes != classes:
+            raise ParameterError(
+                "The bags were formed for other classes. Use the same classes in the same order."
+            )
+        features = [column.name for column in release.pipeline.columns]
+        if hash_rows(table, features, ordered=True).result() != release.parts[0].rows.hash:
+            raise ForeignRowsError(
+                "The bags were formed for other rows, or for these rows in another order. Use the"
+                " table that the bags were formed from."
+            )
+        return read_bags(table, np.array(classes)[release.arrays["answers"]])

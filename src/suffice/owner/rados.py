@@ -15,10 +15,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from itertools import islice
 from operator import index
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -62,31 +61,8 @@ from suffice.privacy.noise import (
 )
 from suffice.privacy.randomness import private_words
 from suffice.release.release import Covariance, Release
-from suffice.tables.labels import Classes, check_classes
+from suffice.tables.columns import Classes, check_classes
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.terms import Provenance
-
-__all__ = [
-    "ChosenSubsets",
-    "FreeSubsets",
-    "HadamardSubsets",
-    "NoisePlace",
-    "RadoPass",
-    "RadoProcedure",
-    "RadoUnit",
-    "Rados",
-    "Signs",
-    "Subsets",
-    "attribute_sensitivity",
-    "binomials",
-    "feature_guarantees",
-    "label_noise",
-    "label_sensitivity",
-    "most_memberships",
-    "plan_rados",
-    "record_sensitivity",
-]
-
 
 _WORDS_AT_ONCE = 2**20  # of fair bits drawn at once: 8 MB
 _SPARE_WORDS = 64  # words: to need more has, for either use below, a chance far below 10^-100
@@ -171,17 +147,15 @@ class FreeSubsets:
 
         Rows that are ``flipped`` are in exactly the subsets that they would else be out of.
         """
-        for part in self._parts(rows.shape[1]):
+        most = max(16, self._memberships // self._count // 16 * 16)
+        for start in range(0, rows.shape[1], most):
+            part = slice(start, min(start + most, rows.shape[1]))
             part_rows = np.ascontiguousarray(rows[:, part])
             bits = self._bits(part_rows.shape[1])
             if flipped is not None:
-                bits ^= _packed(flipped[part], len(bits))
+                packed = np.packbits(flipped[part], bitorder="little")
+                bits[: len(packed)] ^= packed[:, None]
             self._sums.update((part_rows, weights[part], bits))
-
-    def _parts(self, rows: int) -> list[slice]:
-        """Return slices of rows, each short enough for its membership bits."""
-        most = max(16, self._memberships // self._count // 16 * 16)
-        return [slice(start, min(start + most, rows)) for start in range(0, rows, most)]
 
     def _bits(self, rows: int) -> np.ndarray:
         """Return who is in: bit k of [g, s] for row 8 g + k and subset s, an even number of g."""
@@ -241,13 +215,6 @@ def _signs(count: int) -> np.ndarray:
     """Return ``count`` independent fair signs as floats."""
     bits = np.unpackbits(private_words(-(-count // 64)).view(np.uint8), count=count)
     return np.where(bits, 1.0, -1.0)
-
-
-def _packed(flags: np.ndarray, groups: int) -> np.ndarray:
-    """Return flags as bytes (groups, 1), bit k of byte g for flag 8 g + k."""
-    packed = np.zeros((groups, 1), dtype=np.uint8)
-    packed[: -(-len(flags) // 8), 0] = np.packbits(flags, bitorder="little")
-    return packed
 
 
 class Signs(StrEnum):
@@ -322,51 +289,6 @@ _NO_GUARANTEE = Guarantee(
     kind=Protection.NONE,
     public=("the number of rows", "the class list", "the columns"),
 )
-
-
-def feature_guarantees(
-    columns: Sequence[str],
-    rows: int,
-    count: int,
-    *,
-    epsilon: float | None,
-    delta: float,
-    truncate: float | None,
-    origin: Provenance,
-) -> tuple[Guarantee, ...]:
-    """Return the statements of DP-Feat, one per column: marginal, over all rados together.
-
-    The epsilon is what ``count`` independent rados cost at ``delta``, exactly composed; with
-    ``truncate`` the edges count as infinite loss. More than ``epsilon`` is refused.
-    """
-    low = 0 if truncate is None else truncation(rows, truncate)
-    edge = edge_mass(rows, low)
-    edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
-    if edges >= delta:
-        raise ParameterError(
-            f"The most extreme sums would show one value with probability {edges:.2g}, more"
-            f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
-            if truncate is not None
-            else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"
-            " values. Use more rows or a larger --delta."
-        )
-    cost = shift_epsilon(rows, count, delta, low)
-    if epsilon is not None and not cost <= epsilon:
-        fits = most_draws(rows, epsilon, delta, low)
-        raise ParameterError(
-            f"{count} rados of {rows} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
-            f" {epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger --epsilon."
-        )
-    of_first = Guarantee(
-        unit=Unit.ATTRIBUTE,
-        event=Approximate(cost, delta),
-        delta=delta,
-        scope=Scope.MARGINAL,
-        public=PUBLIC_FACTS,
-        assumptions=(*declared_assumptions(origin), _SECRET),
-        columns=tuple(columns[:1]),
-    )
-    return tuple(as_scaled(replace(of_first, columns=(column,)), origin) for column in columns)
 
 
 _EDGES_AT_ONCE = 4096  # records that get their noise in one call
@@ -492,7 +414,9 @@ class _Plain(RadoProcedure):
 
     mechanism = "plain"
 
-    promises = (_NO_GUARANTEE,)
+    def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
+        del exact
+        return (_NO_GUARANTEE,)
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         return state[0].result(), Covariance("none")
@@ -516,17 +440,47 @@ class _Feature(RadoProcedure):
         sizes = binomials(self.size, self.count, low)
         return (ChosenSubsets(self.width, sizes, 0.0, self.size),)
 
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        return feature_guarantees(
-            self.asked.protect or (),
-            self.size,
-            self.count,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            truncate=self.asked.truncate,
-            origin=self.rows.origin,
+    def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
+        """Return the statements of DP-Feat, one per column: marginal, over all rados together.
+
+        The epsilon is what all of them cost at delta, independent and exactly composed; where they
+        are truncated the edges count as infinite loss. More than was asked for is refused.
+        """
+        del exact
+        asked, size, count, delta = self.asked, self.size, self.count, self.delta
+        low = 0 if asked.truncate is None else truncation(size, asked.truncate)
+        edge = edge_mass(size, low)
+        edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
+        if edges >= delta:
+            raise ParameterError(
+                f"The most extreme sums would show one value with probability {edges:.2g}, more"
+                f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
+                if asked.truncate is not None
+                else f"{size} rows are too few for delta {delta:g}: an extreme sum shows all of"
+                " their values. Use more rows or a larger --delta."
+            )
+        cost = shift_epsilon(size, count, delta, low)
+        if self.epsilon is not None and not cost <= self.epsilon:
+            fits = most_draws(size, self.epsilon, delta, low)
+            raise ParameterError(
+                f"{count} rados of {size} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
+                f" {self.epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger"
+                " --epsilon."
+            )
+        origin = self.rows.pipeline.origin
+        guarantees = (
+            Guarantee(
+                unit=Unit.ATTRIBUTE,
+                event=Approximate(cost, delta),
+                delta=delta,
+                scope=Scope.MARGINAL,
+                public=PUBLIC_FACTS,
+                assumptions=(*declared_assumptions(origin), _SECRET),
+                columns=(column,),
+            )
+            for column in asked.protect or ()
         )
+        return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)
 
     def add_rows(self, state: State, rows: np.ndarray, labels: np.ndarray) -> None:
         flipped = None
@@ -543,6 +497,9 @@ class _Feature(RadoProcedure):
 class _OnLattice(RadoProcedure):
     """Adds noise to integers; rows are put on a lattice that their bound decides."""
 
+    protects: ClassVar[Unit]
+    noise: Noise
+
     def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
         super().__init__(asked, rows, size)
         bound = rows.pipeline.norm_bound
@@ -550,8 +507,10 @@ class _OnLattice(RadoProcedure):
         if size * bound / self.step >= LARGEST_SUM / 4:
             raise ParameterError("There are too many rows for exact sums. Release them in parts.")
 
-    def _promise(self, noise: Noise, unit: Unit, of: tuple[str, ...] = ()) -> Guarantee:
-        return noise_guarantee(unit, noise.event, self.delta, origin=self.rows.origin, of=of)
+    def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
+        del exact
+        origin = self.rows.pipeline.origin
+        return (noise_guarantee(self.protects, self.noise.event, self.delta, origin=origin),)
 
 
 class _Shared(_OnLattice):
@@ -562,15 +521,12 @@ class _Shared(_OnLattice):
     """
 
     mechanism = "shared"
+    protects = Unit.LABEL
 
     def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
         super().__init__(asked, rows, size)
         reach = label_sensitivity(rows.pipeline, self.step)
-        self._noise = label_noise(reach, *self.epsilon_delta)
-
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        return (self._promise(self._noise, Unit.LABEL),)
+        self.noise = label_noise(reach, *self.epsilon_delta)
 
     def begin(self) -> State:
         return (*super().begin(), WeightedSums(self.width, 1, self.step))
@@ -582,29 +538,26 @@ class _Shared(_OnLattice):
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         subsets, negative = state
-        noisy = self._noise.add(negative.result())
+        noisy = self.noise.add(negative.result())
         rados = (subsets.result() - noisy) * self.step
-        return rados, Covariance("identity", self._noise.variance * self.step**2)
+        return rados, Covariance("identity", self.noise.variance * self.step**2)
 
 
 class _Matrix(_OnLattice):
     """Independent Gaussian noise on the whole matrix of rados: protects each record."""
 
     mechanism = "matrix"
+    protects = Unit.RECORD
 
     def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
         super().__init__(asked, rows, size)
         most = most_memberships(self.count, self.signs)
         reach = record_sensitivity(rows.pipeline, self.step, most, self.count)
-        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
-
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        return (self._promise(self._noise, Unit.RECORD),)
+        self.noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
-        noisy = self._noise.add(state[0].result())
-        return noisy * self.step, Covariance("identity", self._noise.variance * self.step**2)
+        noisy = self.noise.add(state[0].result())
+        return noisy * self.step, Covariance("identity", self.noise.variance * self.step**2)
 
 
 class _Attributes(_OnLattice):
@@ -623,10 +576,12 @@ class _Attributes(_OnLattice):
             )
             self._noises[name] = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
+    def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
+        del exact
+        origin = self.rows.pipeline.origin
         return tuple(
-            self._promise(noise, Unit.ATTRIBUTE, (name,)) for name, noise in self._noises.items()
+            noise_guarantee(Unit.ATTRIBUTE, noise.event, self.delta, origin=origin, of=(name,))
+            for name, noise in self._noises.items()
         )
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
@@ -646,16 +601,13 @@ class _Edges(_OnLattice):
     """
 
     mechanism = "edges"
+    protects = Unit.RECORD
     draws_while_reading = True
 
     def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
         super().__init__(asked, rows, size)
         reach = record_sensitivity(rows.pipeline, self.step, 1, 1)
-        self._noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
-
-    @cached_property
-    def promises(self) -> tuple[Guarantee, ...]:
-        return (self._promise(self._noise, Unit.RECORD),)
+        self.noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
 
     def begin(self) -> State:
         return (self.subsets(0.0),)  # sums of noisy numbers, which are as good as public
@@ -665,13 +617,13 @@ class _Edges(_OnLattice):
             part = slice(start, start + _EDGES_AT_ONCE)
             edges = np.rint(rows[:, part] * labels[part] / self.step).astype(np.int64)
             # Every edge is a unit of its own, so the cost stays that of one (proofs/rados.md).
-            alike = replace(self._noise.sensitivity, dimension=edges.size)
-            noisy = replace(self._noise, sensitivity=alike).add(edges).astype(np.float64)
+            alike = replace(self.noise.sensitivity, dimension=edges.size)
+            noisy = replace(self.noise, sensitivity=alike).add(edges).astype(np.float64)
             state[0].update(noisy * self.step, np.ones(edges.shape[1]))
 
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         support = self.size / 2 if self.support is None else self.support
-        variance = support * self._noise.variance * self.step**2  # expected, of uniform signs
+        variance = support * self.noise.variance * self.step**2  # expected, of uniform signs
         return state[0].result(), Covariance("identity", variance)
 
 
@@ -722,18 +674,9 @@ def _check_asked(asked: "Rados", rows: PrivateRows, size: int) -> None:
             "--truncate works with exactly one protected column (--protect).",
         ),
     ]
-    broken = [message for holds, message in [*rules, *_noise_rules(asked, rows)] if not holds]
-    if broken:
-        raise ParameterError(broken[0])
-
-
-def _noise_rules(asked: "Rados", rows: PrivateRows) -> list[tuple[bool, str]]:
-    """Return the rules for noise: what must hold, and what to change where it does not."""
-    if asked.protect:
-        return []
     unit = None if asked.unit is None else Unit(asked.unit)
     noisy = asked.epsilon is not None
-    return [
+    of_noise = [
         (
             noisy or (unit is None and asked.noise_on == "sums"),
             "--unit and --noise-on need an --epsilon, for example 1.",
@@ -770,6 +713,9 @@ def _noise_rules(asked: "Rados", rows: PrivateRows) -> list[tuple[bool, str]]:
             "--unit attribute cannot be used with a feature map, which mixes columns.",
         ),
     ]
+    for holds, message in rules if asked.protect else [*rules, *of_noise]:
+        if not holds:
+            raise ParameterError(message)
 
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
@@ -851,7 +797,7 @@ def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta:
         "products": products / deviations.get("products", deviations["diagonal"]),
         "operator": operator / deviations["operator"],
     }
-    advice = [*_advice(label, record, fewer), *_moments_advice(**over_moments)]
+    advice = [*_advice(label, record, fewer, over_moments)]
     return Plan(
         title=(
             f"Subset sums of {size:,} rows: how much they vary, and their noise"
@@ -875,42 +821,41 @@ def _plan_rados(rows: PrivateRows, size: int, count: int, epsilon: float, delta:
 
 
 def _advice(
-    label: Mapping[str, Any], record: Mapping[str, Any], fewer: Sequence[Mapping[str, Any]]
+    label: Mapping[str, Any],
+    record: Mapping[str, Any],
+    fewer: Sequence[Mapping[str, Any]],
+    over_moments: Mapping[str, float],
 ) -> Iterator[str]:
     """Yield what to do, in sentences."""
     spread = record["spread"]
     if record["noise"] <= _DROWNED * spread:
         yield "The noise is not much larger than what the sums vary by themselves."
-        return
-    useful = "Only the mean" if record["verdict"] == "mean only" else "Nothing"
-    with_fewer = "".join(
-        f" With --count {row['count']} it would be {row['noise'] / spread:.2g} times."
-        for row in fewer
-    )
-    yield (
-        f"Protecting records: the noise on each of {record['count']} sums is"
-        f" {record['noise'] / spread:.2g} times what they vary by themselves.{with_fewer} On"
-        f" their mean it is {record['mean_noise'] / spread:.2g} times. {useful} is useful for"
-        " learning."
-    )
-    remedy = "Raise --epsilon, or wait for more rows."
-    if label["noise"] <= _DROWNED * spread:
-        remedy = (
-            "If only labels are private, use --unit label. If rows may be seen too, release the"
-            " mean operator."
+    else:
+        useful = "Only the mean" if record["verdict"] == "mean only" else "Nothing"
+        with_fewer = "".join(
+            f" With --count {row['count']} it would be {row['noise'] / spread:.2g} times."
+            for row in fewer
         )
-    yield (
-        f"Protecting labels: the noise is {label['noise'] / spread:.2g} times what the sums vary"
-        f" by. {remedy}"
-    )
-
-
-def _moments_advice(products: float, operator: float) -> Iterator[str]:
-    """Yield when moments are the better release, if they are: records protected, two classes."""
-    if min(products, operator) > 1:
+        yield (
+            f"Protecting records: the noise on each of {record['count']} sums is"
+            f" {record['noise'] / spread:.2g} times what they vary by themselves.{with_fewer} On"
+            f" their mean it is {record['mean_noise'] / spread:.2g} times. {useful} is useful for"
+            " learning."
+        )
+        remedy = "Raise --epsilon, or wait for more rows."
+        if label["noise"] <= _DROWNED * spread:
+            remedy = (
+                "If only labels are private, use --unit label. If rows may be seen too, release the"
+                " mean operator."
+            )
+        yield (
+            f"Protecting labels: the noise is {label['noise'] / spread:.2g} times what the sums"
+            f" vary by. {remedy}"
+        )
+    if min(over_moments.values()) > 1:  # records protected, two classes
         smaller, together = (
             f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
-            for ratio in (operator, products)
+            for ratio in (over_moments["operator"], over_moments["products"])
         )
         yield (
             f"To protect records, release moments instead: their noise is {smaller} smaller on the"
@@ -1067,7 +1012,7 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        return PrivateTable.of(self._private_rows(source), self.declared_classes(), source)
+        return PrivateTable.of(self.private_rows(source), self.declared_classes(), source)
 
     def choose(self, public: PrivateTable) -> RadoProcedure:
         """Return the procedure with its noise, calibrated by what was declared."""
@@ -1109,16 +1054,8 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
         size = rows.count()
         return _plan_rados(rows, size, self.count_for(size), self.epsilon, self.delta or 1e-6)
 
-    def private_rows(
-        self,
-        data: Any,
-        label: str | None = None,
-        features: Sequence[str] | None = None,
-    ) -> PrivateRows:
+    def private_rows(self, source: Source) -> PrivateRows:
         """Return the private table with its pipeline; reads it only with standardize="rows"."""
-        return self._private_rows(Source(data, label=label, features=features))
-
-    def _private_rows(self, source: Source) -> PrivateRows:
         return self.read_private(
             source,
             promised=self.epsilon is not None or bool(self.protect),

@@ -39,30 +39,17 @@ from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipelin
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
 from suffice.tables.columns import (
+    Classes,
     Roles,
+    check_classes,
     feature_names,
     is_categorical,
     numeric_column,
     resolve_roles,
+    value_codes,
 )
-from suffice.tables.labels import Classes, check_classes, value_codes
 from suffice.tables.sources import open_declared
 from suffice.tables.table import Table
-
-__all__ = [
-    "Channel",
-    "DeclaredRecords",
-    "DeclaredTable",
-    "Lattice",
-    "NoiseType",
-    "PrivateCells",
-    "RandomisedRecords",
-    "RandomizedResponse",
-    "cell_guarantees",
-    "channel_of",
-    "response_of",
-]
-
 
 _FINE = 20  # one deviation of the noise is 2^20 steps or more: rounding is lost in it
 _LARGEST_STEPS = 2.0**52  # a step more or less is still a float of its own

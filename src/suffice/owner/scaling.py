@@ -26,7 +26,14 @@ import pyarrow as pa
 from suffice.engines.engine import Computing
 from suffice.engines.summary import fit_pipeline
 from suffice.errors import ParameterError, TableError
-from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column
+from suffice.options import (
+    ByColumn,
+    Missing,
+    option,
+    pair,
+    preprocessing_option,
+    value_or_by_column,
+)
 from suffice.owner.labelled import (
     CATEGORIES,
     MISSING,
@@ -42,30 +49,12 @@ from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
-from suffice.tables.columns import Roles, is_categorical, resolve_roles
-from suffice.tables.labels import Classes
+from suffice.tables.columns import Classes, Roles, is_categorical, resolve_roles
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import RowLanes
 from suffice.tables.sources import column_names, open_columns, open_declared, open_table, row_count
 from suffice.tables.table import Table
-from suffice.tables.terms import DECLARED, PRIVATE_ROWS, Missing, Provenance, public_rows
-
-__all__ = [
-    "PUBLIC_FACTS",
-    "UNCLIPPED",
-    "PrivateRows",
-    "PrivateScaling",
-    "PrivateTable",
-    "RecordPass",
-    "RecordProcedure",
-    "SharedRowsWarning",
-    "declared_assumptions",
-    "noise_guarantee",
-    "shared_rows",
-    "warn_of_same_rows",
-    "warn_of_shared_rows",
-]
-
+from suffice.tables.terms import DECLARED, PRIVATE_ROWS, Provenance, public_rows
 
 _REMEDY = (
     "If these rows are private, the guarantee does not hold. Use other rows, or declare ranges"
@@ -78,28 +67,16 @@ class SharedRowsWarning(UserWarning):
     """Rows that were declared public are also in the private table. Only the owner sees this."""
 
 
-def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> None:
-    """Warn the owner if rows that were used for scaling are also in the private table."""
-    shared, rows = shared_rows(public, private, names)
-    if shared:
-        text = (
-            f"{shared:,} of the {rows:,} rows that were used for scaling are also in the private"
-            " table."
-        )
-        _tell(text)
-
-
 def warn_of_same_rows(row_hash: str, public_hashes: Sequence[str]) -> None:
     """Warn the owner if the pipeline was fitted on the rows that are private now."""
     if row_hash in public_hashes:
-        text = (
+        _warn_owner(
             "The pipeline was fitted on these rows when they were declared public. They are"
             " private now."
         )
-        _tell(text)
 
 
-def _tell(text: str) -> None:
+def _warn_owner(text: str) -> None:
     """Warn the owner. If warnings are errors, print the line instead: nothing may depend on it."""
     try:
         warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=4)
@@ -138,43 +115,20 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class PrivateRows:
-    """A private table, its columns by role, and the pipeline that its rows go through.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-    roles : Roles
-        Its label and feature columns.
-    pipeline : Pipeline
-        How rows become vectors.
-    source : str
-        Where the pipeline came from: given, public, rows or declared.
-    ranges : mapping
-        Declared range (low, high) by column. A number outside counts as the end of its range.
-    coded : tuple of str
-        Columns that hold their two declared values only, and become -1 and +1.
-    public : Table, optional
-        The table that scales come from, where they come from one.
-    """
+    """A private table, its columns by role, and the pipeline that its rows go through."""
 
     table: Table
     roles: Roles
     pipeline: Pipeline
-    source: str
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    coded: tuple[str, ...] = ()
-    public: Table | None = None
-
-    @property
-    def origin(self) -> Provenance:
-        """Where the numbers of the pipeline came from, through whatever releases."""
-        return self.pipeline.origin
+    source: str  # where the pipeline came from: given, public, rows or declared
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # a number outside counts as an end
+    coded: tuple[str, ...] = ()  # columns of their two declared values only, which become -1 and +1
+    public: Table | None = None  # that scales come from, where they come from one
 
     @property
     def named_rows(self) -> tuple[str, ...]:
         """The hashes of the rows that a given pipeline was fitted on, where it names them."""
-        return self.origin.rows if self.source == "given" else ()
+        return self.pipeline.origin.rows if self.source == "given" else ()
 
     def count(self) -> int:
         """Return how many rows the table has."""
@@ -209,37 +163,32 @@ class PrivateRows:
 
     def reach(self, name: str) -> float:
         """Return how far one changed value of a column moves a row, at most."""
-        (column,) = (c for c in self.pipeline.columns if c.name == name)
-        corners = _corners(self.pipeline, column, self.positions(name), self.ranges)
+        corners = self._corners(next(c for c in self.pipeline.columns if c.name == name))
         return max(float(np.linalg.norm(a - b)) for a in corners for b in corners)
 
     def box_norm(self) -> float:
         """Return the largest norm that a row of declared cells can have, before the intercept."""
         total = 0.0
         for column in self.pipeline.columns:
-            corners = _corners(self.pipeline, column, self.positions(column.name), self.ranges)
-            total += max(float(corner @ corner) for corner in corners)
+            total += max(float(corner @ corner) for corner in self._corners(column))
         return math.sqrt(total)
 
-
-def _corners(
-    pipeline: Pipeline, column: Column, positions: range, ranges: Mapping[str, Range]
-) -> list[np.ndarray]:
-    """Return the extreme vectors that the coordinates of one column can hold."""
-    where = slice(positions.start, positions.stop)
-    mean, scale = pipeline.mean[where], pipeline.scale[where]
-    if column.categories is None:
-        if column.name not in ranges:
+    def _corners(self, column: Column) -> list[np.ndarray]:
+        """Return the extreme vectors that the coordinates of one column can hold."""
+        pipeline, positions = self.pipeline, self.positions(column.name)
+        where = slice(positions.start, positions.stop)
+        if column.categories is not None:
+            cells = list(np.eye(len(column.categories)))
+            if pipeline.fill is not None:
+                cells.append(pipeline.fill[where])
+        elif column.name in self.ranges:
+            cells = [np.array([end]) for end in self.ranges[column.name]]
+        else:
             raise ParameterError(
                 f"Column {column.name!r} has no declared range. --unit attribute needs one for"
                 " every column of numbers (--range; Python: ranges)."
             )
-        cells = [np.array([end]) for end in ranges[column.name]]
-    else:
-        cells = list(np.eye(len(column.categories)))
-        if pipeline.fill is not None:
-            cells.append(pipeline.fill[where])
-    return [(cell - mean) / scale for cell in cells]
+        return [(cell - pipeline.mean[where]) / pipeline.scale[where] for cell in cells]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +271,13 @@ class PrivateScaling:
             features = given_features(self.pipeline, features)
         table = self._private_table(source.data, label, features, scaled_by, public)
         roles = resolve_roles(table.schema, label=label, features=features)
-        texts = self._texts(table.schema, roles)
+        if self.pipeline is not None:
+            texts = {c.name for c in self.pipeline.columns if c.categories is not None}
+        else:
+            schema, coded = table.schema, self.categories or {}
+            texts = {
+                n for n in roles.features if n in coded or is_categorical(schema.field(n).type)
+            }
         ranges = self._ranges([n for n in roles.features if n not in texts], protect)
         pipeline = self.pipeline
         if pipeline is None and scaled_by == "declared":
@@ -331,10 +286,10 @@ class PrivateScaling:
             pipeline = self._fitted(public, table, roles, source)
         rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
         if protect:
-            coded = _with_codes(rows, self.intercept)
-            if self.pipeline is not None and coded != self.pipeline:
+            with_codes = _with_codes(rows, self.intercept)
+            if self.pipeline is not None and with_codes != self.pipeline:
                 raise ParameterError("The given pipeline does not code these columns as -1 and +1.")
-            return replace(rows, pipeline=coded)
+            return replace(rows, pipeline=with_codes)
         bound = self._bound(rows, promised=promised, boxed=boxed)
         if self.pipeline is not None:
             return rows
@@ -391,13 +346,6 @@ class PrivateScaling:
         numbers = [name for name in names if name != label and name not in coded]
         return open_declared(data, text=[label, *coded], numbers=numbers)
 
-    def _texts(self, schema: pa.Schema, roles: Roles) -> set[str]:
-        """Return the features that become categories; a given pipeline says which."""
-        if self.pipeline is not None:
-            return {c.name for c in self.pipeline.columns if c.categories is not None}
-        declared = self.categories or {}
-        return {n for n in roles.features if n in declared or is_categorical(schema.field(n).type)}
-
     def _ranges(self, numbers: Sequence[str], protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""
         declared = ByColumn.of(self.ranges)
@@ -409,8 +357,22 @@ class PrivateScaling:
         coded = ByColumn(
             dict.fromkeys(protect, _CODED_VALUES) | dict(declared.named), declared.others
         )
-        limits = {name: coded[name] for name in numbers}
-        return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
+        ranges: dict[str, Range] = {}
+        for name, limits in ((name, coded[name]) for name in numbers):
+            if limits is None:
+                continue
+            try:
+                low, high = (float(end) for end in limits)
+            except (TypeError, ValueError):
+                raise ParameterError(
+                    f"Column {name!r}: a range is two numbers, for example 0,1."
+                ) from None
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise ParameterError(
+                    f"Column {name!r}: a range is two finite numbers, the lesser first."
+                )
+            ranges[name] = low, high
+        return ranges
 
     def _fitted(
         self, public: Table | None, private: Table, roles: Roles, computing: Computing
@@ -515,16 +477,6 @@ class PrivateScaling:
         )
 
 
-def _checked_range(name: str, limits: Any) -> Range:
-    try:
-        low, high = (float(end) for end in limits)
-    except (TypeError, ValueError):
-        raise ParameterError(f"Column {name!r}: a range is two numbers, for example 0,1.") from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ParameterError(f"Column {name!r}: a range is two finite numbers, the lesser first.")
-    return low, high
-
-
 def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
     """Return the pipeline with coded columns at -1 and +1, and rows as long as they are."""
     uncoded = rows.pipeline
@@ -590,22 +542,10 @@ def declared_assumptions(origin: Provenance) -> tuple[Assumption, ...]:
 
 @dataclass(frozen=True)
 class PrivateTable(Public):
-    """What may be seen of private records before they are read.
-
-    Parameters
-    ----------
-    rows : PrivateRows
-        The table and its pipeline.
-    size : int
-        The number of records, which every guarantee takes as public.
-    classes : tuple
-        The declared classes.
-    source : Source
-        What the owner handed in.
-    """
+    """What may be seen of private records before they are read."""
 
     rows: PrivateRows
-    size: int
+    size: int  # the number of records, which every guarantee takes as public
     classes: Classes
     source: Source
 
@@ -613,7 +553,12 @@ class PrivateTable(Public):
     def of(cls, rows: PrivateRows, classes: Classes, source: Source) -> "PrivateTable":
         """Return the table with its number of rows; tells the owner of rows that are public too."""
         if rows.public is not None:
-            warn_of_shared_rows(rows.public, rows.table, rows.roles.features)
+            shared, of = shared_rows(rows.public, rows.table, rows.roles.features)
+            if shared:
+                _warn_owner(
+                    f"{shared:,} of the {of:,} rows that were used for scaling are also in the"
+                    " private table."
+                )
         size = rows.count() if source.y is None else len(source.y)
         return cls(rows, size, classes, source)
 
@@ -632,29 +577,29 @@ class RecordPass(ABC):
     def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
         identified = identified or bool(rows.named_rows)
         self._rows = rows
-        self._labels = LabelFingerprint(classes, identified=identified)
+        self.labels = LabelFingerprint(classes, identified=identified)
         features = rows.roles.features
-        self._cells = CellFingerprint(rows.table.schema, features) if identified else None
+        self.cells = CellFingerprint(rows.table.schema, features) if identified else None
         self.count = 0
 
     def lead(self) -> None:
         """Say that no records come before these."""
-        self._labels.lead()
-        if self._cells is not None:
-            self._cells.lead()
+        self.labels.lead()
+        if self.cells is not None:
+            self.cells.lead()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records."""
-        self._labels.update(batch.codes)
-        if self._cells is not None:
-            self._cells.update(batch.rows)
+        self.labels.update(batch.codes)
+        if self.cells is not None:
+            self.cells.update(batch.rows)
         self.count += len(batch)
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the records that follow."""
-        self._labels.merge(other._labels)
-        if self._cells is not None and other._cells is not None:
-            self._cells.merge(other._cells)
+        self.labels.merge(other.labels)
+        if self.cells is not None and other.cells is not None:
+            self.cells.merge(other.cells)
         self.count += other.count
 
     @abstractmethod
@@ -664,22 +609,14 @@ class RecordPass(ABC):
     @property
     def fingerprint(self) -> bytes:
         """What identifies the people, and their cells; leaves under the ledger's key only."""
-        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
-
-    @property
-    def content(self) -> str:
-        """What identifies the feature cells in any order."""
-        return "" if self._cells is None else self._cells.unordered()
+        return self.labels.result() + (b"" if self.cells is None else self.cells.result())
 
 
 R = TypeVar("R", bound=RecordPass)
 
 
 class RecordProcedure(Procedure[R]):
-    """A release of sums of private records: what it promises is known before one is read.
-
-    A subclass sets the fields, and ``promises``.
-    """
+    """A release of sums of private records: what it promises is known before one is read."""
 
     rows: PrivateRows
     size: int
@@ -687,11 +624,6 @@ class RecordProcedure(Procedure[R]):
     unit: Unit | None
     epsilon: float | None
     delta: float
-
-    @property
-    @abstractmethod
-    def promises(self) -> tuple[Guarantee, ...]:
-        """What is promised."""
 
     def check(self, exact: R) -> None:
         """Raise if there are no records, or others than were counted: nothing is charged."""
@@ -704,13 +636,9 @@ class RecordProcedure(Procedure[R]):
 
     def report(self, exact: R) -> OwnerReport | None:
         """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
-        warn_of_same_rows(exact.content, self.rows.named_rows)
+        if exact.cells is not None and self.rows.named_rows:
+            warn_of_same_rows(exact.cells.unordered(), self.rows.named_rows)
         return None
-
-    def guarantees(self, exact: R) -> tuple[Guarantee, ...]:
-        """Return what is promised."""
-        del exact
-        return self.promises
 
     def parameters(self, exact: R) -> Mapping[str, Any]:
         """Return the public description of the request."""

@@ -23,33 +23,19 @@ from suffice.notes import collected_notes, note
 from suffice.options import data_option, names, output_option
 from suffice.plain_text import listed
 from suffice.release.release import LabelledRows
-from suffice.tables.columns import Roles, temporal_unit
-from suffice.tables.csv import looks_like_numbers
-from suffice.tables.databases import Query
-from suffice.tables.labels import (
+from suffice.tables.columns import (
     Classes,
+    Roles,
     StrangeLabelsError,
     label_array,
     label_codes,
     missing_labels,
+    temporal_unit,
 )
+from suffice.tables.databases import Query
+from suffice.tables.files import looks_like_numbers
 from suffice.tables.sources import Picked, Without, open_columns, open_table
 from suffice.tables.table import RowsPart, Table, check_order, sizes_of
-
-__all__ = [
-    "LabelledBatch",
-    "LabelledPart",
-    "MissingLabels",
-    "OwnerReport",
-    "PublicSource",
-    "Source",
-    "counted",
-    "labelled_batches",
-    "labelled_parts",
-    "note_oddities",
-    "refuse_unfit",
-    "unlabelled_batches",
-]
 
 
 @dataclass(frozen=True)

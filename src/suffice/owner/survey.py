@@ -27,9 +27,6 @@ from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.file import read_bounded
 from suffice.release.release import Release
 
-__all__ = ["collect", "load_survey", "new_survey"]
-
-
 _SHOWN = 10  # of many files that cannot be used
 
 

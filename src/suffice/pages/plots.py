@@ -18,21 +18,6 @@ from suffice.release.file import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLUE",
-    "ORANGE",
-    "RED",
-    "Draw",
-    "check_plot",
-    "draw_panels",
-    "draw_plan",
-    "draw_proportions",
-    "draw_scores",
-    "draw_utility",
-    "save_plot",
-]
-
-
 Draw = Callable[[Any], None]  # draws on a pair of axes
 
 # Colours that stand out on white and on nearly black.
@@ -249,6 +234,23 @@ def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
+    save_plot(figure, path, overwrite=overwrite)
+
+
+def draw_estimates(result: Any, path: Path, *, overwrite: bool = True) -> None:
+    """Draw estimated proportions of classes to a file, with their intervals or range."""
+    from matplotlib.figure import Figure
+
+    classes = result.classes
+    figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
+    axes = figure.subplots()
+    positions = range(len(classes))
+    axes.hlines(positions, result.low, result.high, color="tab:blue", linewidth=2)
+    for values, marker in zip(result.estimates.values(), "os", strict=False):
+        axes.plot(values, positions, marker, color="tab:blue")
+    axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))
+    axes.set_xlabel("proportion of the table")
+    axes.invert_yaxis()
     save_plot(figure, path, overwrite=overwrite)
 
 

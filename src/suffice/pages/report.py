@@ -14,20 +14,6 @@ import numpy as np
 from suffice.pages.plots import BLUE, ORANGE, RED, Draw, draw_panels
 from suffice.plain_text import markup
 
-__all__ = [
-    "AuditFinding",
-    "PageTable",
-    "audit_page",
-    "describe_repeats",
-    "figure_html",
-    "mean_and_range",
-    "page",
-    "paragraphs",
-    "prose",
-    "table_html",
-]
-
-
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1d2733; --soft: #4a5666; --line: #d8dee6;
         --accent: #2f6fc4; --tint: #f3f7fc; --code: #f6f7f9; }

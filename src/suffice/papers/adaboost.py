@@ -1,18 +1,18 @@
 """AdaBoost of linear classifiers on exact examples: the baseline of boosting over rados."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from suffice.learner.rado_boosting import BoostedModel, run_boosting
+from suffice.learner.base import CLASS_WEIGHT, EXAMPLES_HAVE_NONE, refuse_weights
+from suffice.learner.rados import BoostedModel, run_boosting
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.learner.weights import CLASS_WEIGHT, EXAMPLES_HAVE_NONE, refuse_weights
-
-__all__ = ["AdaBoostLinear"]
 
 
+@dataclass(eq=False, repr=False)
 class AdaBoostLinear(BoostedModel):
     """Computes AdaBoost's linear classifier of exact examples; nothing is protected.
 
@@ -35,38 +35,18 @@ class AdaBoostLinear(BoostedModel):
     random_state : int, RandomState or None, default=0
         The seed of the choice of examples.
     class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs: `predict` takes the class of largest weight times
-        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
-        proportions. Probabilities, scores and coefficients stay as they are.
+        What a mistake about each class costs, as in `FactoredClassifier`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, p)
-        One coefficient per feature, in the units of its column (`get_feature_names_out`).
-    intercept_ : ndarray of shape (1,)
-        The score of a row whose features are all zero.
-    theta_ : ndarray of shape (d,)
-        One weight per coordinate of ``pipeline_``, the intercept's last.
+    coef_, intercept_, theta_, classes_, n_features_in_, pipeline_, releases_
+        As in `FactoredClassifier`; ``releases_`` is always empty.
     rounds_ : int
         The kept round: that of fewest errors.
-    n_iter_ : int
-        The number of rounds that were run.
-    path_ : Path
-        Every round.
-    feature_importances_ : ndarray of shape (p,)
-        The share of each column in the scores, without the intercept. They sum to one.
+    n_iter_, path_, feature_importances_, lam_
+        As in `RadoBoost`.
     scale_ : float
         A score times ``scale_`` is about its log-odds; always 2.
-    lam_ : float
-        Always 0: there is no penalty.
-    classes_ : ndarray of shape (2,)
-        The classes. Positive scores mean the second.
-    n_features_in_ : int
-        The number of columns that the model reads.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        Always empty.
 
     Examples
     --------
@@ -78,6 +58,13 @@ class AdaBoostLinear(BoostedModel):
     array([1, 0])
     """
 
+    rounds: int = 1000
+    examples: int | None = None
+    oracle: Any = "strong"
+    min_edge: float = 0.0
+    random_state: Any = 0
+    class_weight: Any = None
+
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "rounds": [Interval(Integral, 1, None, closed="left")],
         "examples": [Interval(Integral, 1, None, closed="left"), None],
@@ -87,43 +74,12 @@ class AdaBoostLinear(BoostedModel):
         "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(  # noqa: PLR0917  # scikit-learn's convention
-        self,
-        rounds: int = 1000,
-        examples: int | None = None,
-        oracle: Any = "strong",
-        min_edge: float = 0.0,
-        random_state: Any = 0,
-        class_weight: Any = None,
-    ) -> None:
-        self.rounds = rounds
-        self.examples = examples
-        self.oracle = oracle
-        self.min_edge = min_edge
-        self.random_state = random_state
-        self.class_weight = class_weight
-
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(EXAMPLES_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "AdaBoostLinear":
-        """Learn from exact examples. This protects nothing about them.
+        """Learn from exact examples of two classes. This protects nothing about them.
 
-        Parameters
-        ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row, of two classes.
-
-        Returns
-        -------
-        AdaBoostLinear
-            The fitted classifier itself.
-
-        Raises
-        ------
-        ParameterError
-            If the labels hold another number of classes than two, or a parameter is not valid.
+        X and y are as in `FactoredClassifier.fit`.
         """
         edges = self._mapped_edges(X, y)
         rows = edges

@@ -31,23 +31,7 @@ from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
-__all__ = [
-    "METHODS",
-    "AlternatingMeanMap",
-    "Alternation",
-    "LaplacianMeanMap",
-    "ProportionSVM",
-    "alternate",
-    "classify_and_count",
-    "consistent_labels",
-    "mean_map_classifier",
-    "similarity_of",
-]
-
-
 _SIMILARITIES = ("gaussian", "normalised-cut", "none")
-
-
 _RIDGE = 1e-9  # makes classes definite in a part of the graph whose bags are all alike
 
 
@@ -59,22 +43,15 @@ class LaplacianMeanMap(BagMethod):
               + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
     mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
 
-    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
-    class means.
-
-    Parameters
-    ----------
-    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
-        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
-    scale : float or None, default=None
-        The scale of the gaussian similarity; None for the median distance of bag means.
-    weight : float, default=1.0
-        How much class means of similar bags must agree. As it grows, class means become equal in
-        all bags: the mean map.
+    with w_j the bag sizes, one on average, and v the similarity of two bags: "gaussian",
+    exp(-||b_j - b_j'|| / scale), "normalised-cut", the paper's v^nc, or "none", zero. Two classes.
+    Assumes that similar bags have similar class means.
     """
 
     similarity: str = "gaussian"
-    scale: float | None = None
+    scale: float | None = None  # of "gaussian"; None for the median distance of bag means
+    # How much class means of similar bags must agree. As it grows, they become equal in all bags:
+    # the mean map.
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -98,9 +75,8 @@ class LaplacianMeanMap(BagMethod):
         smooth = np.kron(np.eye(2), self.weight * laplacian) + _RIDGE * np.eye(2 * count)
         both = np.vstack([np.diag(share) for share in bags.shares.T])  # Pi (2n, n)
         weighted = both * (count * bags.weights)
-        solved = np.linalg.solve(
-            weighted @ both.T + smooth, weighted
-        )  # Algorithm 1; epsilon = _RIDGE
+        # Algorithm 1; epsilon = _RIDGE
+        solved = np.linalg.solve(weighted @ both.T + smooth, weighted)
         parts = solved.reshape(2, count, count)  # class, bag of the class mean, bag of the row mean
         return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
 
@@ -135,11 +111,7 @@ def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.
 
 
 _TOL = 1e-5  # of each inner fit's gradient
-
-
 _MAX_ITER = 1000
-
-
 _FALL = 1e-6  # the least fall of the risk that is worth another round
 
 
@@ -151,22 +123,13 @@ class AlternatingMeanMap(BagMethod):
 
     over labels sigma with round(n_j pi_j) positives in bag j, F the logistic risk with penalty
     (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). mu is that of the labels with the
-    smallest F. Two classes. There is no covariance.
-
-    Parameters
-    ----------
-    labelling : {"min", "max"}, default="min"
-        "min" gives a bag's best rows the positive label, so that F never rises; "max" its worst.
-    lam : float, default=1e-2
-        Weight of the penalty. The learner should use the same one.
-    start : MeanMap or LaplacianMeanMap
-        The method whose mean operator the first model is fitted to.
-    max_rounds : int, default=30
-        The largest number of rounds.
+    smallest F. Two classes. There is no covariance. ``labelling`` "min" gives a bag's best rows the
+    positive label, so that F never rises; "max" its worst.
     """
 
     labelling: str = "min"
-    lam: float = 1e-2
+    lam: float = 1e-2  # the learner should use the same one
+    # The method whose mean operator the first model is fitted to.
     start: MeanMap | LaplacianMeanMap = field(default_factory=LaplacianMeanMap)
     max_rounds: int = 30
 
@@ -296,25 +259,19 @@ class ProportionSVM:
         weight = _FIRST * self.C
         while True:
             weight = min(weight * _GROWTH, self.C)
-            labels = self._alternated(rows, labels, moments, weight)
+            for _ in range(_MOST_ROUNDS):  # until the labels stay; the last machine is kept
+                if len(np.unique(labels)) < 2:
+                    raise ParameterError(
+                        "These bags give every row the same class. Use bags whose proportions"
+                        " differ."
+                    )
+                self.machine_ = SVC(C=weight, kernel=self.kernel).fit(rows, labels)
+                new_labels = self._labels(self.machine_.decision_function(rows), moments, weight)
+                if np.array_equal(new_labels, labels):
+                    break
+                labels = new_labels
             if weight >= self.C:
                 return self
-
-    def _alternated(
-        self, rows: np.ndarray, labels: np.ndarray, moments: BagMoments, weight: float
-    ) -> np.ndarray:
-        """Fit and label in turn until the labels stay; the last machine is kept."""
-        for _ in range(_MOST_ROUNDS):
-            if len(np.unique(labels)) < 2:
-                raise ParameterError(
-                    "These bags give every row the same class. Use bags whose proportions differ."
-                )
-            self.machine_ = SVC(C=weight, kernel=self.kernel).fit(rows, labels)
-            new_labels = self._labels(self.machine_.decision_function(rows), moments, weight)
-            if np.array_equal(new_labels, labels):
-                break
-            labels = new_labels
-        return labels
 
     def _labels(self, scores: np.ndarray, moments: BagMoments, weight: float) -> np.ndarray:
         """Return the labels of least loss: in each bag its best rows are the positive ones."""

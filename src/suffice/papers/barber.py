@@ -22,7 +22,7 @@ from scipy.special import xlogy
 
 from suffice.errors import TableError
 from suffice.learner.frequencies import estimate_frequencies
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.spread import SpreadClassifier
 from suffice.learner.spread_likelihood import Corrupted, Prior
 from suffice.owner.responses import RandomizedResponse
@@ -40,30 +40,6 @@ from suffice.papers.reproduction import (
 )
 from suffice.papers.spread import spread_baselines
 from suffice.release.columns import Flips, declared_pipeline
-
-__all__ = [
-    "ENTRIES",
-    "LABEL_FLIP",
-    "LEFT_OUT",
-    "PAPER",
-    "STATES",
-    "Corrupt",
-    "Corruption",
-    "DigitSample",
-    "Digits",
-    "add_noise",
-    "compare_maximisers",
-    "corrupt_digits",
-    "estimate_votes",
-    "flip_pixels",
-    "flipped",
-    "learn_from_flips",
-    "learn_from_gaussian_noise",
-    "likelihood_limit",
-    "read_digits",
-    "reconstruction_limit",
-]
-
 
 STATES = 256
 LABEL_FLIP = 0.2  # where pixels get Gaussian noise

@@ -47,36 +47,9 @@ from suffice.papers.reproduction import (
 )
 from suffice.release.file import write_whole
 from suffice.release.release import Release
-from suffice.tables.columns import resolve_roles
-from suffice.tables.labels import Classes, check_classes, label_codes
-from suffice.tables.maps import FeatureMap
-from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.columns import Classes, check_classes, label_codes, resolve_roles
+from suffice.tables.pipeline import Column, FeatureMap, Pipeline
 from suffice.tables.sources import open_table
-
-__all__ = [
-    "ACTIVITIES",
-    "ENTRIES",
-    "INTRUSIONS",
-    "LAM",
-    "LEFT_OUT",
-    "METHODS",
-    "PAPER",
-    "Contributions",
-    "Crowd",
-    "Shares",
-    "auxiliary_of_unit_norm",
-    "crowd_of_parts",
-    "crowd_of_table",
-    "deal",
-    "detect_intrusions",
-    "draw_crowd",
-    "outcome_table",
-    "recognise_activities",
-    "simulate",
-    "simulate_table",
-    "step_count",
-    "write_simulation",
-]
 
 
 @dataclass(frozen=True, eq=False)

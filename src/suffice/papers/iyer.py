@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from suffice.errors import ParameterError, TableError
+from suffice.learner.problem import design_matrix
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.rows import design_matrix
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions import LabelProportions
-from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.papers.bags import ProportionSVM, classify_and_count, mean_map_classifier
 from suffice.papers.reproduction import (
@@ -38,22 +37,6 @@ from suffice.papers.reproduction import (
 )
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.terms import DECLARED
-
-__all__ = [
-    "ENTRIES",
-    "LEFT_OUT",
-    "PAPER",
-    "TASKS",
-    "Point",
-    "SkewedBags",
-    "draw_bags",
-    "l1_errors",
-    "lemma4",
-    "measure_distortion",
-    "measure_many_classes",
-    "measure_two_classes",
-    "rare_but_last",
-]
 
 
 def lemma4(variances: np.ndarray, zeta: float) -> float:
@@ -236,18 +219,51 @@ _AXES = {
 }
 
 
+# By mechanism, the distortion of every draw; None where it is refused.
+Distortions = Mapping[str, np.ndarray | None]
+
+
 def measure_distortion(setting: Setting) -> Result:
     """Return the L1 distance of released proportions from the true ones, mechanism by mechanism."""
     points = list(dict.fromkeys(point for line in _PANELS.values() for point in line))
     steps = Steps(setting.progress, len(points))
-    runs = {}
+    runs: dict[Point, Distortions] = {}
     for point in points:
         steps.begin(f"{point.classes} classes, rho_1 {point.rare:g}, epsilon {point.epsilon:g}")
         more = _MORE if point == _DEFAULT else 1
-        runs[point] = _measure(point, _DRAWS * setting.seeds * more)
-    tables = [_default_table(runs[_DEFAULT])]
-    tables += [_panel_table(name, runs) for name in _PANELS]
-    draws = [partial(_draw_distortion, name, runs) for name in _PANELS]
+        draws = _DRAWS * setting.seeds * more
+        runs[point] = {_CLASSICAL: _classical(point, draws)} | {
+            name: _released(name, point, draws) for name in _OPTIONS
+        }
+    rows = []
+    for name in _SHOWN:
+        drawn = runs[_DEFAULT][name]
+        cells = ["refused"] * 3
+        if drawn is not None:
+            deviation = float(drawn.std())
+            summary = (float(drawn.mean()), deviation / math.sqrt(len(drawn)), deviation)
+            cells = [f"{value:.3f}" for value in summary]
+        rows.append((name, "data-dependent" if name in _UNSOUND else "global", *cells))
+    title = f"L1 distortion with m = {_LABELS:,}, c = 5, rho_1 = .05, epsilon = delta = .05."
+    columns = ("mechanism", "guarantee", "mean", "standard error", "standard deviation")
+    tables, panels = [PageTable(title, columns, tuple(rows))], {}
+    for name, line in _PANELS.items():
+        means = [_means(runs[point]) for point in line]
+        values = [getattr(point, name) for point in line]
+        panels[name] = [
+            {name: value, "distortion": mean} for value, mean in zip(values, means, strict=True)
+        ]
+        cells_of = {
+            curve: ["none" if mean[curve] is None else f"{mean[curve]:.3f}" for mean in means]
+            for curve in _SHOWN
+        }
+        tables.append(
+            PageTable(
+                f"L1 distortion by {_AXES[name]}.",
+                ("mechanism", *(f"{value:g}" for value in values)),
+                tuple((curve, *cells) for curve, cells in cells_of.items()),
+            )
+        )
     caption = (
         "Mean L1 distance of released proportions from the true ones, on a logarithmic scale. Bars"
         " are the standard deviation of a draw. Dirichlet is the paper's Scaled Dirichlet: by eq. 9"
@@ -255,37 +271,14 @@ def measure_distortion(setting: Setting) -> Result:
     )
     return Result(
         tuple(tables),
-        (Figure(caption, draw_panels(*draws)),),
+        (Figure.of_panels(caption, _draw_distortion, dict.fromkeys(_PANELS, runs)),),
         paragraphs(_DISTORTION_NOTES),
-        {
-            "draws": _DRAWS * setting.seeds,
-            "panels": {
-                name: [
-                    {name: getattr(point, name), "distortion": _means(runs[point])}
-                    for point in line
-                ]
-                for name, line in _PANELS.items()
-            },
-        },
+        {"draws": _DRAWS * setting.seeds, "panels": panels},
         compared=_compare_distortion(runs),
     )
 
 
-Distortions = Mapping[
-    str, np.ndarray | None
-]  # the distortion of every draw; None where it is refused
-
-
-def _measure(point: Point, draws: int) -> Distortions:
-    distortions: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
-    for name, options in _OPTIONS.items():
-        distortions[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
-    return distortions
-
-
-def _released(
-    point: Point, draws: int, options: Mapping[str, str], *, unprotected: bool
-) -> np.ndarray | None:
+def _released(name: str, point: Point, draws: int) -> np.ndarray | None:
     """Return the distortion of many equal bags in one release, None if it is refused."""
     labels = np.tile(np.repeat(np.arange(point.classes), point.counts), draws)
     bags = np.repeat(np.arange(draws), _LABELS)
@@ -294,11 +287,11 @@ def _released(
         _DISTORTION_DELTA,
         classes=tuple(range(point.classes)),
         names=tuple(range(draws)),
-        **options,  # type: ignore[arg-type]  # only fields that hold text
+        **_OPTIONS[name],  # type: ignore[arg-type]  # only fields that hold text
     )
     rows = np.zeros((len(labels), 1))  # the noise depends on no feature
     try:
-        release = owner.release(rows, labels, bags, ledger=None, unprotected=unprotected)
+        release = owner.release(rows, labels, bags, ledger=None, unprotected=name in _UNSOUND)
     except ParameterError:
         return None
     return _l1(release.arrays["proportions"], point)
@@ -330,6 +323,16 @@ def _compare_distortion(runs: Mapping[Point, Distortions]) -> tuple[Comparison, 
     # The printed mean is itself one of twenty draws.
     doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
     near = abs(means_at_default["Laplace"] - 0.15) <= 2 * doubt
+    # By how many standard errors any other curve is below the analytic Gaussian's.
+    below = []
+    for distortions in runs.values():
+        best = distortions[_BEST]
+        assert best is not None  # noqa: S101  # for the type checker: it always exists
+        for name, draws in distortions.items():
+            if name != _BEST and draws is not None:
+                doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
+                below.append(float((best.mean() - draws.mean()) / doubt))
+    verdict = "no curve is below it" if max(below) <= _STANDARD_ERRORS else "some curve is below it"
     return (
         Comparison(
             "Scaled Dirichlet, eq. 9", 0.06, means_at_default["Dirichlet, eq. 9"], _NOT_SAME
@@ -350,53 +353,14 @@ def _compare_distortion(runs: Mapping[Point, Distortions]) -> tuple[Comparison, 
             else "better",
             2,
         ),
-        _best_everywhere(runs),
+        Comparison(
+            "most that a curve is below analytic Gaussian, in standard errors",
+            None,
+            max(below),
+            f"{verdict}, to {_STANDARD_ERRORS:g} standard errors",
+            1,
+        ),
     )
-
-
-def _best_everywhere(runs: Mapping[Point, Distortions]) -> Comparison:
-    """Return by how many standard errors any other curve is below the analytic Gaussian's."""
-    below = []
-    for distortions in runs.values():
-        best = distortions[_BEST]
-        assert best is not None  # noqa: S101  # for the type checker: it always exists
-        for name, draws in distortions.items():
-            if name != _BEST and draws is not None:
-                doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
-                below.append(float((best.mean() - draws.mean()) / doubt))
-    verdict = "no curve is below it" if max(below) <= _STANDARD_ERRORS else "some curve is below it"
-    what = "most that a curve is below analytic Gaussian, in standard errors"
-    return Comparison(
-        what, None, max(below), f"{verdict}, to {_STANDARD_ERRORS:g} standard errors", 1
-    )
-
-
-def _default_table(distortions: Distortions) -> PageTable:
-    rows = []
-    for name in _SHOWN:
-        draws = distortions[name]
-        guarantee = "data-dependent" if name in _UNSOUND else "global"
-        cells = ("refused",) * 3 if draws is None else tuple(map(_number, _summary(draws)))
-        rows.append((name, guarantee, *cells))
-    title = f"L1 distortion with m = {_LABELS:,}, c = 5, rho_1 = .05, epsilon = delta = .05."
-    columns = ("mechanism", "guarantee", "mean", "standard error", "standard deviation")
-    return PageTable(title, columns, tuple(rows))
-
-
-def _summary(draws: np.ndarray) -> tuple[float, float, float]:
-    deviation = float(draws.std())
-    return float(draws.mean()), deviation / math.sqrt(len(draws)), deviation
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}"
-
-
-def _panel_table(name: str, runs: Mapping[Point, Distortions]) -> PageTable:
-    means = [_means(runs[point]) for point in _PANELS[name]]
-    rows = tuple((curve, *(_number(mean[curve]) for mean in means)) for curve in _SHOWN)
-    columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
-    return PageTable(f"L1 distortion by {_AXES[name]}.", columns, rows)
 
 
 def _draw_distortion(name: str, runs: Mapping[Point, Distortions], axes: Any) -> None:
@@ -458,24 +422,19 @@ def measure_two_classes(setting: Setting) -> Result:
         " means; the band is the range between quartiles of the repetitions, for ours. Counting a"
         " classifier's predictions is right only near the proportion where it learnt."
     )
-    figure = draw_panels(
-        *(partial(_draw_two_classes, name, errors) for name, errors in runs.items())
-    )
     values = {"ratios": list(_RATIOS), "seeds": setting.seeds, "sets": runs}
     return Result(
         tuple(_two_class_table(name, errors) for name, errors in runs.items()),
-        (Figure(caption, figure),),
+        (Figure.of_panels(caption, _draw_two_classes, runs),),
         paragraphs(_TWO_CLASS_NOTES),
         values,
         compared=tuple(_compare_two_classes(runs)),
     )
 
 
-Errors = dict[str, list[list[float]]]  # by method and repetition, one per test ratio
-
-
 def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
-    errors: Errors = {method: [] for method in _METHODS}
+    """Return errors by method and repetition, one per test ratio, and which methods ours took."""
+    errors: dict[str, list[list[float]]] = {method: [] for method in (_OURS, _MMD, _COUNT, _SVM)}
     choices = []
     rows, labels = split(name, 0, setting.folder).all_rows
     positive = np.array(_RATIOS)
@@ -484,47 +443,26 @@ def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
         steps.begin(f"{name}, repetition {seed + 1}")
         rng = np.random.default_rng(seed)
         sample = draw_bags(rows, labels, size=_ROWS, rare=_RARE, shares=shares, rng=rng)
-        estimator = ClassRatio().fit_proportions(
-            sample.rows, sample.bags, sample.proportions, classes=sample.classes
-        )
-        choices.append(estimator.method_)
-        for method, answer in _METHODS.items():
-            if method != _SVM or seed < _SLOW_REPEATS:
-                errors[method].append(l1_errors(answer(sample, estimator), sample))
+        ours, paper = ClassRatio(), ClassRatio(method="mmd", constraint="euclidean")
+        for method, learner in ((_OURS, ours), (_MMD, paper)):
+            learner.fit_proportions(
+                sample.rows, sample.bags, sample.proportions, classes=sample.classes
+            )
+            errors[method].append(l1_errors(learner.quantify(list(sample.tests)), sample))
+        choices.append(ours.method_)
+        # The others count what a classifier predicts, on the coordinates of ours.
+        bags = design_matrix(sample.rows, ours.pipeline_), sample.bags, sample.proportions
+        tests = [design_matrix(test, ours.pipeline_, new=True) for test in sample.tests]
+        classifiers: dict[str, Any] = {_COUNT: mean_map_classifier(*bags, classes=(0, 1))}
+        if seed < _SLOW_REPEATS:
+            classifiers[_SVM] = ProportionSVM().fit(*bags)
+        for method, classifier in classifiers.items():
+            counted = [classify_and_count(classifier, test, sample.classes) for test in tests]
+            errors[method].append(l1_errors(np.array(counted), sample))
     return {
         "errors": errors,
         "ours_took": {choice: choices.count(choice) for choice in sorted(set(choices))},
     }
-
-
-def _mmd(sample: SkewedBags, _: ClassRatio) -> np.ndarray:
-    paper = ClassRatio(method="mmd", constraint="euclidean")
-    paper.fit_proportions(sample.rows, sample.bags, sample.proportions, classes=sample.classes)
-    return paper.quantify(list(sample.tests))
-
-
-def _counted(learn: Callable[..., Any], sample: SkewedBags, estimator: ClassRatio) -> np.ndarray:
-    """Return the proportions that a classifier counts, on the coordinates of ``estimator``."""
-    rows = design_matrix(sample.rows, estimator.pipeline_)
-    classifier = learn(rows, sample.bags, sample.proportions)
-    return np.array(
-        [
-            classify_and_count(
-                classifier, design_matrix(test, estimator.pipeline_, new=True), sample.classes
-            )
-            for test in sample.tests
-        ]
-    )
-
-
-_METHODS: Mapping[str, Callable[[SkewedBags, ClassRatio], np.ndarray]] = MappingProxyType(
-    {
-        _OURS: lambda sample, estimator: estimator.quantify(list(sample.tests)),
-        _MMD: _mmd,
-        _COUNT: partial(_counted, partial(mean_map_classifier, classes=(0, 1))),
-        _SVM: partial(_counted, lambda *bags: ProportionSVM().fit(*bags)),
-    }
-)
 
 
 def _compare_two_classes(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
@@ -628,20 +566,13 @@ class _Task:
     owner: Callable[[pa.Table], Mapping[str, Any]] = lambda _: {}
 
 
-def _digits(file: Path) -> tuple[pa.Table, np.ndarray]:
+def _numbers(file: Path, classes: int) -> tuple[pa.Table, np.ndarray]:
+    """Return the rows of the first classes: all of MNIST's, the three largest of Covertype's."""
     table = pq.read_table(file)
-    return _reals(table.drop_columns(["label", "split"])), table["label"].to_numpy()
-
-
-def _forests(file: Path) -> tuple[pa.Table, np.ndarray]:
-    """Return the rows of the three largest classes."""
-    table = pq.read_table(file)
-    table = table.filter(table["label"].to_numpy() < 3)
-    return _reals(table.drop_columns(["label"])), table["label"].to_numpy()
-
-
-def _reals(table: pa.Table) -> pa.Table:
-    return pa.table({name: table[name].cast(pa.float32()) for name in table.column_names})
+    table = table.filter(table["label"].to_numpy() < classes)
+    names = [name for name in table.column_names if name not in {"label", "split"}]
+    rows = pa.table({name: table[name].cast(pa.float32()) for name in names})
+    return rows, table["label"].to_numpy()
 
 
 def _tweets(file: Path) -> tuple[pa.Table, np.ndarray]:
@@ -669,8 +600,10 @@ def _leave_columns_alone(rows: pa.Table) -> Mapping[str, Any]:
 
 TASKS: Mapping[str, _Task] = MappingProxyType(
     {
-        "mnist": _Task(_MNIST, _digits, 10, 3000, 0.05, 1, lambda _: {"map": "pca:50"}),
-        "covertype": _Task(_COVERTYPE, _forests, 3, 900, 0.1, 3),
+        "mnist": _Task(
+            _MNIST, partial(_numbers, classes=10), 10, 3000, 0.05, 1, lambda _: {"map": "pca:50"}
+        ),
+        "covertype": _Task(_COVERTYPE, partial(_numbers, classes=3), 3, 900, 0.1, 3),
         "twitter": _Task(_TWITTER, _tweets, 3, 900, 0.1, 3, _leave_columns_alone),
     }
 )
@@ -708,11 +641,10 @@ def measure_many_classes(setting: Setting) -> Result:
         "Mean L1 error of the estimated proportions, against the proportion rho_1 of every class"
         " but the last in the test set. Test sets on the left are skewed, those on the right even."
     )
-    figure = draw_panels(*(partial(_draw, name, errors) for name, errors in runs.items()))
     values = {"epsilon": _EPSILON, "delta": _DELTA, "seeds": setting.seeds, "sets": runs}
     return Result(
         tuple(_table(name, errors) for name, errors in runs.items()),
-        (Figure(caption, figure),),
+        (Figure.of_panels(caption, _draw, runs),),
         paragraphs(_NOTES),
         values,
         compared=tuple(compared),
@@ -728,40 +660,33 @@ def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
     task = TASKS[name]
     rows, labels = task.read(setting.folder / task.file)
     shares = rare_but_last(task.classes, _rare_shares(task.classes))
-    errors: dict[str, Runs] = {_curve_name(*curve): [] for curve in _CURVES}
+    errors: dict[str, Runs] = {f"{learner}, {feed}": [] for learner, feed in _CURVES}
     for seed in range(setting.seeds * task.draws):
         rng = np.random.default_rng(seed)
         sample = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
-        for feed in _FEEDS:
+        for feed, request in _FEEDS.items():
             steps.begin(f"{name}, draw {seed + 1}, {feed}")
-            for curve, run in _learn(sample, feed, task.owner(rows)).items():
-                errors[curve].append(run)
+            options = {"epsilon": _EPSILON, "delta": _DELTA, **request, **task.owner(rows)}
+            release = LabelProportions(classes=sample.classes, **options).release(
+                sample.rows,
+                sample.labels,
+                sample.bags,
+                ledger=None,
+                unprotected=feed == "Scaled Dirichlet",
+            )
+            for learner in (learner for learner, fed in _CURVES if fed == feed):
+                run: dict[str, Any] = {"errors": None, "method": "refused"}
+                try:
+                    fitted = _LEARNERS[learner]().fit_release(
+                        release, sample.rows, bags=sample.bags
+                    )
+                except ParameterError:  # the noise, or the rows, leave classes that are not apart
+                    pass
+                else:
+                    answers = fitted.quantify(list(sample.tests))
+                    run = {"errors": l1_errors(answers, sample), "method": fitted.method_}
+                errors[f"{learner}, {feed}"].append(run)
     return errors
-
-
-def _learn(sample: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the errors of every learner that is fed by this mechanism."""
-    request = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
-    owner = LabelProportions(classes=sample.classes, **request, **options)
-    release = owner.release(
-        sample.rows, sample.labels, sample.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
-    )
-    runs = {}
-    for learner in (learner for learner, fed in _CURVES if fed == feed):
-        run: dict[str, Any] = {"errors": None, "method": "refused"}
-        try:
-            fitted = _LEARNERS[learner]().fit_release(release, sample.rows, bags=sample.bags)
-        except ParameterError:  # the noise, or the rows, leave classes that cannot be told apart
-            pass
-        else:
-            answers = fitted.quantify(list(sample.tests))
-            run = {"errors": l1_errors(answers, sample), "method": fitted.method_}
-        runs[_curve_name(learner, feed)] = run
-    return runs
-
-
-def _curve_name(learner: str, feed: str) -> str:
-    return f"{learner}, {feed}"
 
 
 def _answered(runs: Runs) -> np.ndarray:

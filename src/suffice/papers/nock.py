@@ -7,7 +7,6 @@ of the paper, and errors are in per cent of their test rows.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,10 +17,15 @@ from sklearn.model_selection import StratifiedKFold
 
 from suffice.engines.summary import default_clip
 from suffice.engines.sums import default_count
-from suffice.learner.rado_boosting import RadoBoost, rados_of_subsets, run_boosting, simulated_rados
-from suffice.learner.rado_ridge import RadoRidge
+from suffice.learner.rados import (
+    RadoBoost,
+    RadoRidge,
+    rados_of_subsets,
+    run_boosting,
+    simulated_rados,
+)
 from suffice.owner.rados import Rados
-from suffice.pages.plots import draw_panels
+from suffice.owner.source import Source
 from suffice.pages.report import PageTable, paragraphs
 from suffice.papers.reproduction import (
     Comparison,
@@ -35,23 +39,6 @@ from suffice.papers.reproduction import (
 )
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
-
-__all__ = [
-    "ENTRIES",
-    "FOLDS",
-    "LEFT_OUT",
-    "PAPER",
-    "PRINTED",
-    "ROUNDS",
-    "Fold",
-    "compare_boosting",
-    "folds_of",
-    "mean_and_deviation",
-    "measure_paper_mechanisms",
-    "measure_units",
-    "repeated_folds",
-]
-
 
 FOLDS = 10  # of every table
 ROUNDS = 1000  # of boosting
@@ -167,13 +154,12 @@ def measure_paper_mechanisms(setting: Setting) -> Result:
         " rados of fixed support and a prudent oracle (median) with all examples (AdaBoost) and"
         " with plain rados."
     )
-    figure = draw_panels(*(partial(_draw_noise, name, errors) for name, errors in edges.items()))
     tables = [_feature_table(name, errors, setting) for name, errors in feature.items()]
     tables += [_noise_table(name, errors) for name, errors in edges.items()]
     values = {"truncations": list(_TRUNCATIONS), "noises": list(_NOISES), "seeds": setting.seeds}
     return Result(
         tuple(tables),
-        (Figure(caption, figure),),
+        (Figure.of_panels(caption, _draw_noise, edges),),
         paragraphs(_MECHANISM_NOTES),
         {**values, "dp_feat": feature, "edges": edges},
     )
@@ -183,16 +169,17 @@ def measure_units(setting: Setting) -> Result:
     """Return errors against epsilon where labels, or records, are protected jointly."""
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
     runs = {name: _over_folds(name, setting, steps, _with_units) for name in setting.sets}
-    tables = tuple(
-        PageTable(
-            f"{name}: test error in per cent, by what is protected.",
-            ("protected", *_LEARNERS),
-            _unit_rows(errors),
+    tables = []
+    for name, errors in runs.items():
+        protected = dict.fromkeys(key.partition("|")[0] for key in errors)
+        rows = tuple(
+            (what, *(mean_and_deviation(errors[f"{what}|{learner}"]) for learner in _LEARNERS))
+            for what in protected
         )
-        for name, errors in runs.items()
-    )
+        title = f"{name}: test error in per cent, by what is protected."
+        tables.append(PageTable(title, ("protected", *_LEARNERS), rows))
     values = {"delta": _DELTA, "seeds": setting.seeds, "sets": runs}
-    return Result(tables, (), paragraphs(_UNIT_NOTES), values)
+    return Result(tuple(tables), (), paragraphs(_UNIT_NOTES), values)
 
 
 def _over_folds(
@@ -292,7 +279,8 @@ def _with_units(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
         record = {"epsilon": epsilon, "unit": "record", "count": _RECORD_RADOS}
         requests[f"records, epsilon {epsilon:g}"] = record
     errors = {}
-    pipeline = Rados(epsilon=1.0, unit="label", standardize=public).private_rows(public).pipeline
+    rados = Rados(epsilon=1.0, unit="label", standardize=public)
+    pipeline = rados.private_rows(Source(public)).pipeline
     for name, options in requests.items():
         rados = Rados(delta=_DELTA, signs="hadamard", pipeline=pipeline, **options)
         release = rados.release(
@@ -304,20 +292,9 @@ def _with_units(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     return errors
 
 
-def _unit_rows(errors: Mapping[str, list[float]]) -> tuple[tuple[str, ...], ...]:
-    names = dict.fromkeys(key.partition("|")[0] for key in errors)
-    runs = {name: [errors[f"{name}|{learner}"] for learner in _LEARNERS] for name in names}
-    return tuple((name, *map(mean_and_deviation, cells)) for name, cells in runs.items())
-
-
-def _rows_learnt(name: str, setting: Setting) -> int:
-    """Return how many rows a fold learns from."""
-    return len(next(folds_of(name, setting.folder, FOLDS, 0)).rows)
-
-
 def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> PageTable:
     """Return the errors with the epsilon that DP-Feat really has for its column, read alone."""
-    rows = _rows_learnt(name, setting)
+    rows = len(next(folds_of(name, setting.folder, FOLDS, 0)).rows)  # that a fold learns from
     count = default_count(rows)
     untruncated = shift_epsilon(rows, count, _DELTA)
     cells = []
@@ -407,22 +384,40 @@ def compare_boosting(setting: Setting) -> Result:
     """Return the errors of boosting over examples and over rados, on every data set."""
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
     runs = {name: _measure(name, setting, steps) for name in setting.sets}
-    compared = [
-        comparison
-        for name in setting.sets
-        if name in PRINTED
-        for comparison in _compare(name, runs[name]["errors"])
-    ]
+    rows, own, compared = [], [], []
+    for name, measured in runs.items():
+        errors = measured["errors"]
+        means = {method: mean_and_deviation(of_folds) for method, of_folds in errors.items()}
+        cells = []
+        for method, printed in zip(_METHODS, PRINTED.get(name, (None,) * 3), strict=True):
+            if printed is None:
+                cells += [means[method], "not printed"]
+                continue
+            error, deviation = printed
+            cells += [means[method], f"{error:.2f} ± {deviation:.2f}"]
+            ours = float(np.mean(errors[method]))
+            away = abs(ours - error) / deviation
+            agrees = "within one deviation" if away <= 1 else f"{away:.1f} deviations away"
+            verdict = f"another sample; {agrees}" if name == "higgs" else agrees
+            compared.append(Comparison(f"{name}, {method}", error, ours, verdict, digits=2))
+        tests = (
+            "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}"
+            for p in measured["p"].values()
+        )
+        size = (f"{measured['rows']:,}", str(measured["features"]))
+        rows.append((name, *size, *cells, *tests))
+        own.append((name, *(means[method] for method in _OURS)))
+    both = (column for method in _METHODS for column in (method, "printed"))
     tables = (
         PageTable(
             "Test error in per cent of the paper's methods.",
-            _columns(),
-            tuple(map(_row, runs, runs.values())),
+            ("data set", "m", "d", *both, "p", "p'"),
+            tuple(rows),
         ),
         PageTable(
             "Test error in per cent of learners that use only the rados.",
             ("data set", *_OURS),
-            tuple(map(_own, runs, runs.values())),
+            tuple(own),
         ),
     )
     values = {"rounds": ROUNDS, "folds": FOLDS, "seeds": setting.seeds, "sets": runs}
@@ -445,7 +440,11 @@ def _measure(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
         size = (len(fold.rows) + len(fold.test_rows), fold.rows.shape[1])
         for method, error in {**_paper(fold, rng), **_our_own(fold)}.items():
             errors[method].append(error)
-    against = {method: _paired(errors[method], errors["RadoBoost"]) for method in _METHODS[:2]}
+    against: dict[str, float | None] = {}  # p-values; None where all differences are the same
+    for method in _METHODS[:2]:
+        pair = errors[method], errors["RadoBoost"]
+        equal = len(pair[0]) < 2 or np.ptp(np.subtract(*pair)) == 0
+        against[method] = None if equal else float(ttest_rel(*pair).pvalue)
     return {"rows": size[0], "features": size[1], "errors": errors, "p": against}
 
 
@@ -475,46 +474,6 @@ def _our_own(fold: Fold) -> dict[str, float]:
         method: fold.error(learner.fit_release(release))
         for method, learner in zip(_OURS[1:], learners, strict=True)
     }
-
-
-def _paired(first: list[float], second: list[float]) -> float | None:
-    """Return the p-value of a paired t-test, or None where all differences are the same."""
-    if len(first) < 2 or np.ptp(np.subtract(first, second)) == 0:
-        return None
-    return float(ttest_rel(first, second).pvalue)
-
-
-def _columns() -> tuple[str, ...]:
-    both = (column for method in _METHODS for column in (method, "printed"))
-    return ("data set", "m", "d", *both, "p", "p'")
-
-
-def _row(name: str, runs: Mapping[str, Any]) -> tuple[str, ...]:
-    printed = PRINTED.get(name, (None,) * len(_METHODS))
-    cells = []
-    for method, figures in zip(_METHODS, printed, strict=True):
-        printed_error = "not printed" if figures is None else f"{figures[0]:.2f} ± {figures[1]:.2f}"
-        cells += [mean_and_deviation(runs["errors"][method]), printed_error]
-    tests = (
-        "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}" for p in runs["p"].values()
-    )
-    return (name, f"{runs['rows']:,}", str(runs["features"]), *cells, *tests)
-
-
-def _own(name: str, runs: Mapping[str, Any]) -> tuple[str, ...]:
-    return (name, *(mean_and_deviation(runs["errors"][method]) for method in _OURS))
-
-
-def _compare(name: str, errors: Mapping[str, list[float]]) -> list[Comparison]:
-    """Return how far each printed error is from ours, in printed deviations."""
-    compared = []
-    for method, (printed, deviation) in zip(_METHODS, PRINTED[name], strict=True):
-        measured = float(np.mean(errors[method]))
-        away = abs(measured - printed) / deviation
-        agrees = "within one deviation" if away <= 1 else f"{away:.1f} deviations away"
-        verdict = f"another sample; {agrees}" if name == "higgs" else agrees
-        compared.append(Comparison(f"{name}, {method}", printed, measured, verdict, digits=2))
-    return compared
 
 
 PAPER = "Nock, Patrini & Friedman 2015"

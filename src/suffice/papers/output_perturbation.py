@@ -26,11 +26,9 @@ from suffice.owner.parties.contribution import (
     parameter_step,
     reach,
 )
+from suffice.owner.parties.ensemble import PartyProcedure, Round
 from suffice.owner.parties.gathering import largest_parameters
-from suffice.owner.parties.procedures import PartyProcedure, Round
 from suffice.release.release import RowSet
-
-__all__ = ["Averaged", "Distilled", "procedure_of"]
 
 _CERTIFICATE_SHARE = 5e-4  # of the largest change of the gradient, to which the risk is solved
 _REACHABLE_GRADIENT = 1e-8  # per coordinate: what floats can be solved to

@@ -5,7 +5,6 @@ public data sets against epsilon.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.models.losses import LOSSES, NOTHING_TO_LEARN, Function, LinearOddLoss, odd_line
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
-from suffice.pages.plots import draw_panels, draw_utility
+from suffice.pages.plots import draw_utility
 from suffice.pages.report import PageTable, describe_repeats, mean_and_range, paragraphs
 from suffice.papers.reproduction import (
     Comparison,
@@ -30,18 +29,6 @@ from suffice.papers.reproduction import (
     files_of,
     split,
 )
-
-__all__ = [
-    "DELTA",
-    "ENTRIES",
-    "LEFT_OUT",
-    "PAPER",
-    "measure_accuracies",
-    "measure_odd_parts",
-    "private_accuracy",
-    "rho_loss",
-    "without_noise",
-]
 
 
 def rho_loss(rho: float) -> LinearOddLoss:
@@ -93,57 +80,40 @@ The rho-loss factors, but theta = 0 minimises it for any labels: our learner ref
 
 def measure_odd_parts(setting: Setting) -> Result:
     """Return each printed loss as even part plus odd part, and how straight the odd part is."""
-    losses, steps = {}, Steps(setting.progress, len(_PRINTED))
+    losses: dict[str, dict[str, float | None]] = {}
+    steps = Steps(setting.progress, len(_PRINTED))
+    rows, compared = [], []
     for name, loss in _PRINTED.items():
         steps.begin(name)
-        losses[name] = _factors(name, loss)
+        a, gap = odd_line(loss)
+        away, known = gap / 2, _OURS.get(name)
+        # Table 1 lists the losses whose odd part is a line, and the hinge is not one of them.
+        verdict = "as printed" if (away < _LINE) == (known is not None) else "against the paper"
+        differs, cells = None, (f"none (nearest line: {a:.3g})", f"{away:.1g}", "refused")
+        if known is not None:
+            even = (loss(_MARGINS) + loss(-_MARGINS)) / 2
+            differs = float(np.abs(even - known.even(_MARGINS)).max())
+            cells = (f"{a:g}", f"{away:.1g}", f"{differs:.1g}")
+        losses[name] = {"a": a, "odd_deviation": away, "even_difference": differs}
+        rows.append((name, *cells))
+        compared.append(Comparison(name, None if known is None else 0.0, away, verdict))
     columns = ("loss", "a", "distance of the odd part from a line", "difference of our even part")
     title = "How well f(z) - f(-z) = -a z holds, for margins z up to 40."
-    rows = tuple((name, *_cells(factors)) for name, factors in losses.items())
-    figure = draw_panels(*(partial(_draw_parts, name) for name in _PRINTED))
     caption = (
         "Each loss (solid line) is the sum of its even part, which needs no label, and its odd"
         " part. Only the odd part of the hinge loss is not a line."
     )
     return Result(
-        (PageTable(title, columns, rows),),
-        (Figure(caption, figure),),
+        (PageTable(title, columns, tuple(rows)),),
+        (Figure.of_panels(caption, _draw_parts, _PRINTED),),
         paragraphs(_FACTORISATION_NOTES),
         {"losses": losses},
-        compared=tuple(_straight(name, factors) for name, factors in losses.items()),
+        compared=tuple(compared),
         compared_as="How far the odd part is from a line, at most.",
     )
 
 
-def _straight(name: str, factors: Mapping[str, float | None]) -> Comparison:
-    """Return whether the odd part is a line for the losses of Table 1, and not for the hinge."""
-    away, listed = float(factors["odd_deviation"] or 0.0), name in _OURS
-    right = (away < _LINE) == listed
-    return Comparison(
-        name, 0.0 if listed else None, away, "as printed" if right else "against the paper"
-    )
-
-
-def _factors(name: str, loss: Function) -> dict[str, float | None]:
-    """Return a of the nearest line, how far the odd part is from it, and our even part's error."""
-    a, gap = odd_line(loss)
-    even = (loss(_MARGINS) + loss(-_MARGINS)) / 2
-    known_loss = _OURS.get(name)
-    differs = None if known_loss is None else float(np.abs(even - known_loss.even(_MARGINS)).max())
-    return {"a": a, "odd_deviation": gap / 2, "even_difference": differs}
-
-
-def _cells(factors: Mapping[str, float | None]) -> tuple[str, str, str]:
-    refused = factors["even_difference"] is None
-    return (
-        f"none (nearest line: {factors['a']:.3g})" if refused else f"{factors['a']:g}",
-        f"{factors['odd_deviation']:.1g}",
-        "refused" if refused else f"{factors['even_difference']:.1g}",
-    )
-
-
-def _draw_parts(name: str, axes: Any) -> None:
-    loss = _PRINTED[name]
+def _draw_parts(name: str, loss: Function, axes: Any) -> None:
     values, mirrored = loss(_MARGINS), loss(-_MARGINS)
     axes.plot(_MARGINS, values, color="black", linewidth=2, label="loss f(z)")
     axes.plot(_MARGINS, (values + mirrored) / 2, color="C0", linestyle="--", label="even part")
@@ -184,7 +154,6 @@ def measure_accuracies(setting: Setting) -> Result:
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * (1 + releases))
     measured = {name: _measure_set(name, setting, steps) for name in setting.sets}
     repeats = describe_repeats(setting.seeds, "split")
-    figure = draw_panels(*(partial(_draw_set, name, runs) for name, runs in measured.items()))
     caption = (
         "Test accuracy against epsilon per label. auto picks the mechanism with the best predicted"
         f" accuracy. Values are the {repeats}."
@@ -192,7 +161,7 @@ def measure_accuracies(setting: Setting) -> Result:
     values = {"epsilons": list(_EPSILONS), "delta": DELTA, "seeds": setting.seeds}
     return Result(
         tuple(_utility_table(name, runs, repeats) for name, runs in measured.items()),
-        (Figure(caption, figure),),
+        (Figure.of_panels(caption, _draw_set, measured),),
         paragraphs(_NOTES) + setting.warnings,
         {**values, "sets": measured},
     )

@@ -5,9 +5,6 @@ import numpy as np
 from suffice.errors import ParameterError
 from suffice.models.losses import Function, LinearOddLoss
 
-__all__ = ["from_generator"]
-
-
 _GRID = np.linspace(0, 1, 1001)
 _ROUNDING = 1e-9  # of phi's range: how far from symmetric and convex a generator may be
 _HALVINGS = 64  # of the interval in which log p is sought

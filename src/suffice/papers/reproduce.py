@@ -25,17 +25,6 @@ from suffice.papers.reproduction import (
 from suffice.plain_text import markup
 from suffice.release.file import write_whole
 
-__all__ = [
-    "REPRODUCTIONS",
-    "document",
-    "left_out",
-    "overview",
-    "reproduce",
-    "values_path",
-    "write_report",
-]
-
-
 _PAPERS = (patrini, barber, nock, iyer, hamm)
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
@@ -53,27 +42,13 @@ def reproduce(
 ) -> dict[str, Result]:
     """Return the result of each named reproduction, after checking all options.
 
-    Parameters
-    ----------
-    names
-        Names in `REPRODUCTIONS`.
-    folder
-        The folder with the data sets.
-    sets
-        The data sets to use; None for all.
-    seeds
-        The number of repetitions; None for the default of each.
-    progress
-        Called with the steps done, the number of steps, and what is being done.
-
-    Raises
-    ------
-    ParameterError
-        If a name, a data set or a number of repetitions cannot be used.
-    StorageError
-        If a file is missing.
+    ``sets`` are the data sets to use, None for all; ``seeds`` None stands for the default of each.
     """
-    entries = [_entry(name) for name in names]
+    for name in names:
+        if name not in REPRODUCTIONS:
+            known = ", ".join(REPRODUCTIONS)
+            raise ParameterError(f"No reproduction is called {name!r}. Use one of {known}.")
+    entries = [REPRODUCTIONS[name] for name in names]
     if seeds is not None and seeds < 1:
         raise ParameterError("--seeds must be 1 or more.")
     if seeds is not None and not any(entry.repeats for entry in entries):
@@ -86,24 +61,15 @@ def reproduce(
             " --sets."
         )
     settings = [_setting(entry, folder, sets, seeds, progress) for entry in entries]
-    pairs = zip(entries, settings, strict=True)
+    results = {}
     # Most products here are small: on a busy machine two BLAS threads that wait for each other took
     # ten times as long as one.
     with threadpool_limits(limits=1):
-        return {entry.name: _timed(entry, setting) for entry, setting in pairs}
-
-
-def _timed(entry: Reproduction, setting: Setting) -> Result:
-    start = time.perf_counter()
-    result = entry.run(setting)
-    return replace(result, seconds=time.perf_counter() - start)
-
-
-def _entry(name: str) -> Reproduction:
-    if name not in REPRODUCTIONS:
-        names = ", ".join(REPRODUCTIONS)
-        raise ParameterError(f"No reproduction is called {name!r}. Use one of {names}.")
-    return REPRODUCTIONS[name]
+        for entry, setting in zip(entries, settings, strict=True):
+            start = time.perf_counter()
+            result = entry.run(setting)
+            results[entry.name] = replace(result, seconds=time.perf_counter() - start)
+    return results
 
 
 def _setting(
@@ -149,13 +115,7 @@ def document(results: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def values_path(output: Path) -> Path:
-    """Return the path of a page's values: next to the page, with the ending .json.
-
-    Raises
-    ------
-    ParameterError
-        If the page itself has this ending.
-    """
+    """Return the path of a page's values: next to the page, with the ending .json."""
     beside = output.with_suffix(".json")
     if beside == output:
         raise ParameterError(
@@ -182,7 +142,12 @@ def overview(results: Mapping[str, Result]) -> PageTable:
     rows = []
     for name, result in results.items():
         entry = REPRODUCTIONS[name]
-        where = _short(entry.paper)
+        # The first author, the year, and which table or figure it is.
+        match = re.match(r"(.*?) (\d{4}), ([^(]*)", entry.paper)
+        where = entry.paper
+        if match is not None:
+            authors, year, part = match.groups()
+            where = f"{re.split(r'[ ,]', authors)[0]} {year}, {part.strip()}"
         if not result.compared:
             no_comparison = ("nothing to compare", "see its tables", "none", entry.uncompared)
             rows.append((where, entry.title, *no_comparison))
@@ -193,26 +158,15 @@ def overview(results: Mapping[str, Result]) -> PageTable:
     )
 
 
-def _short(paper: str) -> str:
-    """Return the first author, the year, and which table or figure it is."""
-    match = re.match(r"(.*?) (\d{4}), ([^(]*)", paper)
-    if match is None:
-        return paper
-    authors, year, part = match.groups()
-    return f"{re.split(r'[ ,]', authors)[0]} {year}, {part.strip()}"
-
-
 def left_out() -> PageTable:
     """Return the results of the papers that we do not reproduce, each with a reason."""
-    rows = [(_et_al(paper.PAPER), what, why) for paper in _PAPERS for what, why in paper.LEFT_OUT]
+    rows = []
+    for paper in _PAPERS:
+        authors, _, year = paper.PAPER.rpartition(" ")
+        first, *others = re.split(r"[ ,]", authors)
+        short = f"{first} et al. {year}" if others else paper.PAPER
+        rows += [(short, what, why) for what, why in paper.LEFT_OUT]
     return PageTable("What we do not reproduce, and why.", ("paper", "what", "why"), tuple(rows))
-
-
-def _et_al(paper: str) -> str:
-    """Return the first author and the year."""
-    authors, _, year = paper.rpartition(" ")
-    first, *others = re.split(r"[ ,]", authors)
-    return f"{first} et al. {year}" if others else paper
 
 
 def _section(entry: Reproduction, result: Result) -> str:

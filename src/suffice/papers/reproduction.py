@@ -7,6 +7,7 @@ feature columns, an integer column ``label`` and, where its origin has them, ``s
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +17,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from suffice.errors import StorageError, TableError
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable
-
-__all__ = [
-    "SETS",
-    "Comparison",
-    "DataSet",
-    "Figure",
-    "Progress",
-    "Reproduction",
-    "Result",
-    "Setting",
-    "Split",
-    "Steps",
-    "files_of",
-    "numbers",
-    "real_numbers",
-    "require_files",
-    "split",
-]
-
 
 Progress = Callable[[int, int, str], None]  # steps done, number of steps, what is being done
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a reproduction runs with.
+    """What a reproduction runs with."""
 
-    Parameters
-    ----------
-    folder
-        The folder with the data sets.
-    sets
-        The names of the data sets to use.
-    seeds
-        The number of repetitions.
-    progress
-        Called with the steps done, the number of steps, and what is being done.
-    """
-
-    folder: Path
-    sets: tuple[str, ...]
-    seeds: int
+    folder: Path  # with the data sets
+    sets: tuple[str, ...]  # the names of those to use
+    seeds: int  # the number of repetitions
     progress: Progress
 
     @property
@@ -70,17 +41,7 @@ class Setting:
 
 @dataclass
 class Steps:
-    """Counts steps of equal weight for a progress bar.
-
-    Parameters
-    ----------
-    progress
-        Called at the start of every step.
-    total
-        The number of steps.
-    done
-        The number of steps that are done.
-    """
+    """Counts steps of equal weight for a progress bar, which hears of the start of every step."""
 
     progress: Progress
     total: int
@@ -94,43 +55,29 @@ class Steps:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing and its caption.
+    """A drawing and its caption."""
 
-    Parameters
-    ----------
-    caption
-        One or more sentences.
-    drawing
-        Markup, from `suffice.pages.plots.draw_panels`.
-    """
+    caption: str  # one or more sentences
+    drawing: str  # markup, from `suffice.pages.plots.draw_panels`
 
-    caption: str
-    drawing: str
+    @classmethod
+    def of_panels(
+        cls, caption: str, draw: Callable[[Any, Any, Any], None], panels: Mapping[Any, Any]
+    ) -> "Figure":
+        """Return a figure with one panel per entry, which ``draw(name, values, axes)`` draws."""
+        drawn = (partial(draw, name, values) for name, values in panels.items())
+        return cls(caption, draw_panels(*drawn))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One statement of a paper next to our number.
-
-    Parameters
-    ----------
-    what
-        What is compared.
-    printed
-        The number in the paper, or None if the paper says it in words.
-    ours
-        Our number.
-    verdict
-        How the two agree, in words.
-    digits
-        The number of decimal places.
-    """
+    """One statement of a paper next to our number."""
 
     what: str
-    printed: float | None
+    printed: float | None  # None if the paper says it in words
     ours: float
-    verdict: str
-    digits: int = 3
+    verdict: str  # how the two agree, in words
+    digits: int = 3  # decimal places
 
     COLUMNS = ("printed", "ours", "difference", "verdict")
 
@@ -157,30 +104,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a reproduction: tables and figures for people, values for programs.
-
-    Parameters
-    ----------
-    tables, figures
-        What to show.
-    notes
-        How this differs from the paper. There is at least one note.
-    values
-        The same numbers as plain JSON values.
-    compared
-        The paper's statements with our numbers.
-    compared_as
-        The title of the table of ``compared``.
-    seconds
-        How long it took.
-    """
+    """The result of a reproduction: tables and figures for people, values for programs."""
 
     tables: tuple[PageTable, ...]
     figures: tuple[Figure, ...]
-    notes: tuple[str, ...]
-    values: Mapping[str, Any]
-    compared: tuple[Comparison, ...] = ()
-    compared_as: str = "What the paper says, and our numbers."
+    notes: tuple[str, ...]  # how this differs from the paper; at least one
+    values: Mapping[str, Any]  # the same numbers as plain JSON values
+    compared: tuple[Comparison, ...] = ()  # the paper's statements with our numbers
+    compared_as: str = "What the paper says, and our numbers."  # the title of their table
     seconds: float = 0.0
 
     @property
@@ -194,36 +125,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One table or figure of a paper that can be computed again.
+    """One table or figure of a paper that can be computed again."""
 
-    Parameters
-    ----------
-    name
-        The name for the command line.
-    title
-        What it shows.
-    paper
-        Which table or figure of which paper it is.
-    run
-        Computes the result.
-    files
-        By data set, the Parquet file that is needed in the folder of --data.
-    seeds
-        The default number of repetitions.
-    repeats
-        Whether it can be repeated at all.
-    uncompared
-        Why there is nothing to compare with; empty if there is.
-    """
-
-    name: str
-    title: str
-    paper: str
+    name: str  # for the command line
+    title: str  # what it shows
+    paper: str  # which table or figure of which paper it is
     run: Callable[[Setting], Result]
-    files: Mapping[str, str] = field(default_factory=dict)
-    seeds: int = 1
-    repeats: bool = True
-    uncompared: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)  # in the folder of --data, by data set
+    seeds: int = 1  # the default number of repetitions
+    repeats: bool = True  # whether it can be repeated at all
+    uncompared: str = ""  # why there is nothing to compare with; empty if there is
 
 
 _NO_FEATURES = ("label", "split", "subject", "attack")
@@ -312,7 +223,14 @@ def split(name: str, seed: int, folder: Path) -> Split:
     table = _read(folder, data_set)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
-    is_test = _is_test_row(table, order, rng)
+    if "split" in table.column_names:
+        is_test = pc.equal(table["split"], "test").to_numpy()[order]
+    elif "subject" in table.column_names:
+        subjects = rng.permutation(table["subject"].unique().to_numpy())
+        tested_subjects = subjects[: len(subjects) // 4]
+        is_test = np.isin(table["subject"].to_numpy(), tested_subjects)[order]
+    else:
+        is_test = np.arange(len(table)) < len(table) // 4
     labels = data_set.positive(table["label"].to_numpy()).astype(int)
     features = _features(table)
     train, test = order[~is_test], order[is_test]
@@ -352,17 +270,6 @@ def _read(folder: Path, data_set: DataSet) -> pa.Table:
     if data_set.labels is None:
         return table
     return table.filter(pc.is_in(table["label"], pa.array(data_set.labels, table["label"].type)))
-
-
-def _is_test_row(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return which rows, in ``order``, are for testing."""
-    if "split" in table.column_names:
-        return np.asarray(pc.equal(table["split"], "test").to_numpy()[order])
-    if "subject" in table.column_names:
-        subjects = rng.permutation(table["subject"].unique().to_numpy())
-        tested_subjects = subjects[: len(subjects) // 4]
-        return np.asarray(np.isin(table["subject"].to_numpy(), tested_subjects)[order])
-    return np.arange(len(table)) < len(table) // 4
 
 
 def _features(table: pa.Table) -> pa.Table:

@@ -19,7 +19,6 @@ None of the last three is consistent.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,11 +29,10 @@ from sklearn.covariance import ledoit_wolf
 
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.spread_likelihood import (
     CleanFeatures,
     Corrupted,
-    Objective,
     Prior,
     SpreadLikelihood,
     choose_lam,
@@ -46,16 +44,6 @@ from suffice.learner.spread_likelihood import (
 )
 from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
 from suffice.release.release import Release
-
-__all__ = [
-    "Baseline",
-    "ReconstructionObjective",
-    "as_observed",
-    "expectation_maximisation",
-    "sampled_records",
-    "spread_baselines",
-]
-
 
 _ROUNDS = 200
 _STEPS = 20  # of the optimiser, per round
@@ -226,7 +214,7 @@ def spread_baselines(
     # Its own held-out value cannot choose a penalty, being best where the model is surest: it gets
     # that of naive training.
     own = fits["naive"][1]
-    expected = clean_features(records, "marginals").mean
+    expected = clean_features(records, "marginals")
     objective = ReconstructionObjective(expected, codes, channel)
     fits["reconstruction"] = maximise(objective, own, tol=_TOL, max_iter=_MAX_ITER)[0], own
     return {name: Baseline.of(*fit, records.columns, classes) for name, fit in fits.items()}
@@ -263,32 +251,23 @@ def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -
     return np.concatenate([weights, constant[None]]), lam
 
 
-@dataclass(frozen=True, eq=False)
-class ReconstructionObjective(Objective):
+class ReconstructionObjective(SpreadLikelihood):
     """Computes -J, the fit to labels that the model itself reconstructs, and its gradient.
 
     J(theta) = (1/n) sum_i sum_c q_ic log p(c | x_i),    q_ic ~ P[c~_i | c] p(c | x_i)
 
-    (Barber 2020, eq. 36 and 37), at the ``rows`` x_i expected of the corrupted ones: deviation, the
+    (Barber 2020, eq. 36 and 37), at the rows x_i expected of the corrupted ones: deviation, the
     spread around them is left out, which makes no difference where features are clean. Not
     consistent; worse, wherever P is positive J is largest, zero, for any direction of theta whose
     length goes to infinity, for a model that is sure reconstructs what it believes
-    (docs/errata.md). What is found is the optimum nearest to zero, held by the penalty.
+    (docs/errata.md). What is found is the optimum nearest to zero, held by the penalty, which is of
+    all weights, the constant's too.
     """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    channel: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the parameters, as of `SpreadLikelihood`."""
-        width, classes = self.rows.shape[1], len(self.channel)
-        return (width,) if classes == 2 else (width, classes)
 
     def __call__(self, theta: np.ndarray, lam: float = 0.0) -> tuple[float, np.ndarray]:
         """Return -J + (lam/2) ||theta||^2 and its gradient."""
-        scores = self.rows @ theta
+        rows = self.features.expected_rows
+        scores = rows @ theta
         two = theta.ndim == 1
         logs = log_softmax(
             np.column_stack([np.zeros_like(scores), scores]) if two else scores, axis=1
@@ -298,6 +277,6 @@ class ReconstructionObjective(Objective):
         fits = (posterior * logs).sum(axis=1, keepdims=True)
         # d fit / d score_k = q_k (log p_k - fit) + q_k - p_k
         pulls = posterior * (logs - fits + 1) - np.exp(logs)
-        gradient = -self.rows.T @ (pulls[:, 1] if two else pulls) / len(self.codes)
+        gradient = -rows.T @ (pulls[:, 1] if two else pulls) / len(self.codes)
         value = -float(fits.mean()) + lam / 2 * float(np.vdot(theta, theta))
         return value, gradient + lam * theta

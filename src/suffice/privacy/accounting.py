@@ -28,20 +28,6 @@ from suffice.privacy.events import (
     single_event,
 )
 
-__all__ = [
-    "CONVOLUTION_ERROR",
-    "LEAST_DELTA",
-    "Composed",
-    "Effort",
-    "as_stated",
-    "compose_events",
-    "composed_epsilon",
-    "event_from_json",
-    "fits",
-    "loss_distribution",
-    "spent_epsilon",
-]
-
 _INTERVAL = 1e-4  # of a single loss; the sum of n losses is at most n intervals too high
 _ROUNDING = 1e-9  # far above what the floats of a convolution can lose
 CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14

@@ -21,8 +21,6 @@ from suffice.errors import ParameterError
 from suffice.privacy import calibrate
 from suffice.privacy.accounting import CONVOLUTION_ERROR, LEAST_DELTA
 
-__all__ = ["edge_mass", "most_draws", "shift_epsilon", "truncation"]
-
 _ROUNDING = 1e-9  # relative: far above what a binomial probability and n products lose
 _CELLS = 200  # of the grid per standard deviation of one loss
 _TAIL = 6.5  # sqrt(m): P[|K - m/2| > 6.5 sqrt(m)] < 2 e^(-84), counted as infinite loss

@@ -22,18 +22,6 @@ from typing import Any
 
 from suffice.errors import ParameterError
 
-__all__ = [
-    "EXPLAINED_DELTA",
-    "NO_PROTECTION_DELTA",
-    "check_delta",
-    "check_epsilon",
-    "check_promise",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_multiplier",
-    "read_delta",
-]
-
 # Publishing each unit as it is with probability delta, and else nothing, is (0, delta)-private.
 NO_PROTECTION_DELTA = 0.1  # from here on that is one unit in ten or more: refused, in one place
 EXPLAINED_DELTA = 1e-3  # above this, a guarantee says so before it says anything else

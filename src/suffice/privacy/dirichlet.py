@@ -25,18 +25,6 @@ from scipy.special import betainc, betaln, expit, gammaln, log_expit
 from suffice.errors import ParameterError
 from suffice.privacy import calibrate
 
-__all__ = [
-    "DELTA_RULES",
-    "SIGMA_UNIT",
-    "bounded_sigma",
-    "chebyshev_delta",
-    "exact_delta",
-    "largest_sigma",
-    "least_kappa",
-    "pair_delta",
-    "tail_delta",
-]
-
 Vector = NDArray[np.float64]
 SIGMA_UNIT = 2.0**-24  # sigma is a multiple of this, so that parameters are exact integers
 _MOST_SIGMA = 2.0**10

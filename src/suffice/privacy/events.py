@@ -16,17 +16,6 @@ from typing import Any, ClassVar
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.privacy import calibrate
 
-__all__ = [
-    "Approximate",
-    "Event",
-    "Gaussian",
-    "Laplace",
-    "Pure",
-    "Unbounded",
-    "single_event",
-]
-
-
 # Beyond these the exact curve has no digits left, and a Gaussian hides nothing, or everything.
 _LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12
 

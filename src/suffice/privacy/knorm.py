@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from suffice.privacy.randomness import private_bits
 
-__all__ = ["sample"]
-
 _FIRST_BITS = 192
 _own = threading.local()
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from suffice.errors import ParameterError
 
-__all__ = ["BlockWeights", "default_weights", "free_proportions_weight"]
-
 _TOTAL = 1.5  # of the squared weights of mean and operator: accuracy is flat around it
 _MEAN_SHARE = 0.2  # of that total, for the mean
 _TOLERATED = 0.1  # deviation of the noise on a class proportion, before its weight is raised

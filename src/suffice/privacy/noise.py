@@ -20,21 +20,6 @@ from suffice.errors import ParameterError
 from suffice.privacy import calibrate, knorm
 from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
-__all__ = [
-    "LARGEST_SUM",
-    "NOISES",
-    "CellNoise",
-    "GaussianNoise",
-    "KNormNoise",
-    "LaplaceNoise",
-    "Noise",
-    "NoiseLaw",
-    "Sensitivity",
-    "calibrated_noise",
-    "needs_delta",
-    "noise_name",
-]
-
 Integers = NDArray[np.int64]
 
 # A sum must stay below this, and noise practically always does: then 64 bits never wrap around.

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["private_bits", "private_blocks", "private_words"]
-
 _KEY_BYTES = 32
 _COUNTER_BYTES = 16
 _BLOCK_WORDS = 1 << 13

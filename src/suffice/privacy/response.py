@@ -19,9 +19,6 @@ from suffice.privacy import calibrate
 from suffice.privacy.events import Pure
 from suffice.privacy.randomness import private_blocks
 
-__all__ = ["Response", "draw_balls", "enough_balls"]
-
-
 _WHOLE = 2**64
 _MOST = 45.0  # e^45 > 2^64: from here on every other answer has one word, the least
 

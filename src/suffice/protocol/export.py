@@ -22,28 +22,13 @@ from suffice.errors import (
     SignatureError,
     UnsupportedFileError,
 )
+from suffice.owner.ledger.ledger import check_continues
 from suffice.owner.ledger.log import Checkpoint, LogEntry, checked_chain
 from suffice.owner.ledger.tokens import TokenRecord
-from suffice.owner.ledger.verification import check_continues
 from suffice.owner.policy import Policy, Terms
 from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import Signature
 from suffice.release.signing import check_signature, check_signer, fingerprint, sign_message
-
-__all__ = [
-    "MOST_BYTES",
-    "BudgetRecord",
-    "ChargeRecord",
-    "CostRecord",
-    "DatasetRecord",
-    "Export",
-    "ExportContent",
-    "GuaranteeRecord",
-    "ProposalRecord",
-    "ServedRecord",
-    "sign_export",
-]
-
 
 MOST_BYTES = 2**26
 _KIND, _VERSION = "export", 1
@@ -267,13 +252,7 @@ class Export:
 
 
 def sign_export(content: ExportContent, private_key: str | Path) -> Export:
-    """Return an export of these fields, signed with the private key in a file.
-
-    Raises
-    ------
-    CorruptFileError
-        If its log is not the one that it names, as for `Export.load`.
-    """
+    """Return an export, signed with the private key in a file; its log is checked as in `load`."""
     _check_log(content)
     signature = sign_message(
         private_key, lambda public: strict_json.canonical(_document(content, public))

@@ -16,32 +16,12 @@ from typing import Any
 from suffice.errors import ParameterError
 from suffice.plain_text import escaped
 
-__all__ = [
-    "QUESTION",
-    "RECORD",
-    "answer",
-    "audience",
-    "choice",
-    "client_app",
-    "gather_bytes",
-    "release_of",
-    "server_app",
-    "text",
-]
-
-
 QUESTION = "contribute"  # the action that the server asks of a node
 RECORD = "part"  # where a reply holds the bytes of a contribution
 
 
 def text(config: Mapping[str, Any], name: str) -> str:
-    """Return a setting that must be text.
-
-    Raises
-    ------
-    ParameterError
-        If it is missing, empty or anything else.
-    """
+    """Return a setting that must be text, and not empty."""
     value = config.get(name)
     if not isinstance(value, str) or not value:
         raise ParameterError(f"The configuration lacks {name!r}, which must be text. Add it.")
@@ -49,13 +29,7 @@ def text(config: Mapping[str, Any], name: str) -> str:
 
 
 def choice(config: Mapping[str, Any], name: str, choices: Iterable[str]) -> str:
-    """Return a setting that is one of ``choices``; the first of them if it is missing.
-
-    Raises
-    ------
-    ParameterError
-        If it is none of them.
-    """
+    """Return a setting that is one of ``choices``; the first of them if it is missing."""
     names = list(choices)
     value = config.get(name, names[0])
     if value not in names:
@@ -68,7 +42,7 @@ def choice(config: Mapping[str, Any], name: str, choices: Iterable[str]) -> str:
 def audience(path: str, run: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     """Return the auxiliary rows at ``path``, and the classes from the configuration of the run."""
     from suffice.owner.parties.contribution import AuxiliaryRows
-    from suffice.tables.labels import check_classes
+    from suffice.tables.columns import check_classes
 
     names = [item.strip() for item in text(run, "classes").split(",")]
     are_integers = all(item.lstrip("-").isdecimal() for item in names)
@@ -100,19 +74,7 @@ def client_app() -> Any:
 def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     """Return the bytes of the party's contribution: from its file, or computed from its records.
 
-    Parameters
-    ----------
-    node
-        The party's own configuration.
-    run
-        The configuration of the run, written by the server's side.
-
-    Raises
-    ------
-    ParameterError
-        If a setting is missing or not valid.
-    ReleaseError
-        If the file is not a contribution.
+    The party writes the configuration of its node, the server's side that of the run.
     """
     from suffice.owner.parties.contribution import PartyContribution, encode_part
 
@@ -176,21 +138,9 @@ def server_app() -> Any:
 def gather_bytes(
     grid: Any, nodes: int, timeout: float
 ) -> tuple[list[bytes], list[tuple[int, str]]]:
-    """Return what the nodes sent, and which nodes sent nothing that can be read.
+    """Return the bytes that nodes sent, and the id of every other node with the reason.
 
-    Parameters
-    ----------
-    grid
-        Flower's connection to the nodes.
-    nodes
-        The number of nodes to wait for.
-    timeout
-        How many seconds to wait for nodes, and again for their answers.
-
-    Returns
-    -------
-    tuple of two lists
-        The bytes of the contributions; and the id of every other node with the reason.
+    ``timeout`` is in seconds: so long it waits for ``nodes`` nodes, and again for their answers.
     """
     from flwr.app import Message, RecordDict
 
@@ -224,22 +174,7 @@ def _bytes_of(reply: Any) -> bytes | None:
 
 
 def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
-    """Return the aggregation of contributions as the configuration of the run describes it.
-
-    Parameters
-    ----------
-    parts
-        The bytes of the contributions.
-    run
-        The configuration of the run.
-
-    Raises
-    ------
-    ParameterError
-        If a setting is missing or not valid.
-    BudgetError
-        If the release would exceed the budget.
-    """
+    """Return the aggregation of contributions as the configuration of the run describes it."""
     from suffice.owner.ledger import Ledger
     from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
 

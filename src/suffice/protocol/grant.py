@@ -20,6 +20,7 @@ from suffice.errors import (
     TableError,
     UnitError,
 )
+from suffice.options import Missing
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.mean_operator import MeanOperator
@@ -27,20 +28,14 @@ from suffice.owner.mechanism import same_classes, scaling_trouble
 from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
-from suffice.release.codec import MOST_BYTES, decode, encode
-from suffice.release.file import read_bounded
-from suffice.release.release import HashedRows, Release
+from suffice.release.codec import decode
+from suffice.release.file import MOST_BYTES, read_bounded
+from suffice.release.release import HashedRows, Release, encode
 from suffice.release.signing import sign
-from suffice.tables.columns import is_categorical, resolve_roles
-from suffice.tables.labels import canonical_class, check_classes
-from suffice.tables.maps import most_outputs
-from suffice.tables.pipeline import Pipeline
+from suffice.tables.columns import canonical_class, check_classes, is_categorical, resolve_roles
+from suffice.tables.pipeline import Pipeline, most_outputs
 from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_table
-from suffice.tables.terms import Missing
-
-__all__ = ["check_answer", "entry_about", "grant", "log_answer", "propose", "review"]
-
 
 _LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
@@ -248,14 +243,60 @@ def review(
 
     Nothing is charged or written. The parameters are those of `grant`, and so are the errors.
     """
-    _check_pipeline(proposal, pipeline)
-    if reason := _not_public(proposal, pipeline, ledger, label):
+    if proposal.pipeline != (None if pipeline is None else pipeline.digest()):
+        raise ParameterError(
+            "The proposal names another pipeline. Use that of the learner's earlier release"
+            " (--pipeline-from, Python: pipeline=...), or none if the proposal names none."
+        )
+    if pipeline is not None and not pipeline.origin.is_public:
+        reason = f"the proposed pipeline is not public: {scaling_trouble(pipeline.origin)}"
         return Refused(proposal.digest, (reason,))
-    policy = _with_classes(policy, ledger, dataset, label)
-    decision = _decision(proposal, policy, ledger, dataset, pipeline)
+    private = sorted({*proposal.features} & {*ledger.label_columns(), label})
+    if private:
+        names = ", ".join(ascii(name)[:60] for name in private[:4])
+        return Refused(proposal.digest, (f"these features are private labels: {names}",))
+
+    declared = ledger.classes(dataset, label)
+    if declared is None and policy.classes is None:
+        raise ParameterError(
+            f"Data set {dataset!r} has no declared classes, so a proposal could reveal which labels"
+            " occur. Declare them with suffice ledger init --classes, or in the policy."
+        )
+    classes = check_classes(policy.classes or declared or ())
+    if declared is not None and not same_classes(declared, classes):
+        raise ParameterError(
+            "The policy declares other classes than the ledger. Remove them from the policy."
+        )
+    policy = replace(policy, classes=tuple(map(canonical_class, classes)))
+
+    remaining = _remaining_budget(ledger, dataset, proposal.terms.delta)
+    if _was_charged(proposal, ledger, dataset):  # it is granted again
+        decision = Decision(Verdict.GRANTED, proposal.terms)
+    else:  # from public inputs only
+        wanted = Wanted(
+            proposal.kind,
+            proposal.terms,
+            proposal.rows.count,
+            proposal.features,
+            mapped=proposal.map is not None or (pipeline is not None and pipeline.map is not None),
+            coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
+            classes=tuple(map(canonical_class, proposal.classes)),
+        )
+        decision = decide(wanted, policy, remaining)
     if decision.terms is None:  # before any column is read: a policy may keep some of them private
         return Refused(proposal.digest, decision.reasons)
-    _check_rows(proposal, X, label)
+
+    rows = _hashed_rows(X, proposal.features, label)
+    if rows.count != proposal.rows.count:
+        raise ForeignRowsError(
+            f"The proposal is about {proposal.rows.count} rows, but the table has {rows.count}."
+            " Use the rows of the proposal."
+        )
+    if rows != proposal.rows:
+        raise ForeignRowsError(
+            "The rows of the table are not those of the proposal: a value in one of the proposed"
+            " columns differs. Both sides must hold the same public rows."
+        )
     if not _was_charged(proposal, ledger, dataset):
         width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
         if width > policy.most_coordinates:
@@ -263,17 +304,6 @@ def review(
     if decision.verdict is Verdict.COUNTERED:
         return Countered(proposal.digest, decision.terms, decision.reasons)
     return None
-
-
-def _not_public(
-    proposal: Proposal, pipeline: Pipeline | None, ledger: Ledger, label: str | None
-) -> str | None:
-    """Return why the proposed pipeline or features are not public, or None if they are."""
-    if pipeline is not None and not pipeline.origin.is_public:
-        return f"the proposed pipeline is not public: {scaling_trouble(pipeline.origin)}"
-    private = sorted({*proposal.features} & {*ledger.label_columns(), label})
-    names = ", ".join(ascii(name)[:60] for name in private[:4])
-    return f"these features are private labels: {names}" if private else None
 
 
 def check_answer(proposal: Proposal, answer: Answer, release: str | Path | bytes) -> Release:
@@ -323,26 +353,6 @@ def _operator(proposal: Proposal, pipeline: Pipeline | None) -> MeanOperator:
     )
 
 
-def _decision(
-    proposal: Proposal, policy: Policy, ledger: Ledger, dataset: str, pipeline: Pipeline | None
-) -> Decision:
-    """Return the verdict, from public inputs only; a proposal charged before is granted again."""
-    remaining = _remaining_budget(ledger, dataset, proposal.terms.delta)
-    if _was_charged(proposal, ledger, dataset):
-        return Decision(Verdict.GRANTED, proposal.terms)
-    mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
-    wanted = Wanted(
-        proposal.kind,
-        proposal.terms,
-        proposal.rows.count,
-        proposal.features,
-        mapped=mapped,
-        coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
-        classes=tuple(map(canonical_class, proposal.classes)),
-    )
-    return decide(wanted, policy, remaining)
-
-
 def _was_charged(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
     """Say whether the ledger was charged for this proposal before."""
     return any(e.dataset == dataset and e.request == proposal.request for e in ledger.history())
@@ -370,22 +380,6 @@ def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> i
         return most_outputs(proposal.map, width)
     except ParameterError:  # an unknown map is refused where maps are made
         return width
-
-
-def _with_classes(policy: Policy, ledger: Ledger, dataset: str, label: str | None) -> Policy:
-    """Return the policy with the declared classes, in their canonical spelling, or raise."""
-    declared = ledger.classes(dataset, label)
-    if declared is None and policy.classes is None:
-        raise ParameterError(
-            f"Data set {dataset!r} has no declared classes, so a proposal could reveal which labels"
-            " occur. Declare them with suffice ledger init --classes, or in the policy."
-        )
-    classes = check_classes(policy.classes or declared or ())
-    if declared is not None and not same_classes(declared, classes):
-        raise ParameterError(
-            "The policy declares other classes than the ledger. Remove them from the policy."
-        )
-    return replace(policy, classes=tuple(map(canonical_class, classes)))
 
 
 def _remaining_budget(ledger: Ledger, dataset: str, delta: float) -> Budget | None:
@@ -418,29 +412,6 @@ def _hashed_rows(X: Any, features: Sequence[str], label: str | None) -> HashedRo
     if digest.count == 0:
         raise TableError("The table has no rows.")
     return HashedRows(digest.count, digest.result())
-
-
-def _check_rows(proposal: Proposal, X: Any, label: str | None) -> None:
-    rows = _hashed_rows(X, proposal.features, label)
-    if rows.count != proposal.rows.count:
-        raise ForeignRowsError(
-            f"The proposal is about {proposal.rows.count} rows, but the table has {rows.count}."
-            " Use the rows of the proposal."
-        )
-    if rows != proposal.rows:
-        raise ForeignRowsError(
-            "The rows of the table are not those of the proposal: a value in one of the proposed"
-            " columns differs. Both sides must hold the same public rows."
-        )
-
-
-def _check_pipeline(proposal: Proposal, pipeline: Pipeline | None) -> None:
-    digest = None if pipeline is None else pipeline.digest()
-    if digest != proposal.pipeline:
-        raise ParameterError(
-            "The proposal names another pipeline. Use that of the learner's earlier release"
-            " (--pipeline-from, Python: pipeline=...), or none if the proposal names none."
-        )
 
 
 def _check_subject(proposal: Proposal, release: Release) -> None:

@@ -13,24 +13,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.options import MissingRule
 from suffice.owner.policy import Terms
 from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import HashedRows
-from suffice.tables.labels import check_classes
-from suffice.tables.terms import MissingRule
-
-__all__ = [
-    "MOST_BYTES",
-    "Answer",
-    "Countered",
-    "Granted",
-    "Line",
-    "Message",
-    "Proposal",
-    "Refused",
-    "digest_of",
-]
-
+from suffice.tables.columns import check_classes
 
 MOST_BYTES = 2**20
 _VERSION = 1
@@ -258,21 +245,13 @@ class Answer(Message):
 
 @dataclass(frozen=True)
 class Granted(Answer):
-    """The answer that grants a proposal, and names the release.
-
-    Parameters
-    ----------
-    proposal
-        The digest of the proposal.
-    release
-        The SHA-256 of the release file.
-    """
+    """The answer that grants a proposal, and names the release."""
 
     name: ClassVar[str] = "granted"
     exit_code: ClassVar[int] = 0
 
     proposal: strict_json.Digest
-    release: strict_json.Digest
+    release: strict_json.Digest  # of its file
 
     def __post_init__(self) -> None:
         _check_digest(self.proposal)
@@ -284,23 +263,14 @@ class Countered(Answer):
     """The answer that offers other terms. Nothing was released or charged.
 
     The owner may still refuse these terms later, if the budget was used for another request.
-
-    Parameters
-    ----------
-    proposal
-        The digest of the proposal.
-    terms
-        The nearest terms that the owner would grant now.
-    reasons
-        Why the proposed terms are not granted, one sentence each.
     """
 
     name: ClassVar[str] = "countered"
     exit_code: ClassVar[int] = 8
 
     proposal: strict_json.Digest
-    terms: Terms
-    reasons: tuple[str, ...]
+    terms: Terms  # the nearest that the owner would grant now
+    reasons: tuple[str, ...]  # why the proposed terms are not granted, one sentence each
 
     def __post_init__(self) -> None:
         _check_digest(self.proposal)
@@ -310,21 +280,13 @@ class Countered(Answer):
 
 @dataclass(frozen=True)
 class Refused(Answer):
-    """The answer that refuses a proposal. Nothing was released or charged.
-
-    Parameters
-    ----------
-    proposal
-        The digest of the proposal.
-    reasons
-        Why, one sentence each.
-    """
+    """The answer that refuses a proposal. Nothing was released or charged."""
 
     name: ClassVar[str] = "refused"
     exit_code: ClassVar[int] = 9
 
     proposal: strict_json.Digest
-    reasons: tuple[str, ...]
+    reasons: tuple[str, ...]  # one sentence each
 
     def __post_init__(self) -> None:
         _check_digest(self.proposal)

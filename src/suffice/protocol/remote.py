@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from suffice import strict_json
 from suffice.errors import ForeignAnswerError, ParameterError, ReleaseError, ServiceError
@@ -16,16 +16,13 @@ from suffice.protocol.export import MOST_BYTES as MOST_EXPORT_BYTES
 from suffice.protocol.export import Export
 from suffice.protocol.grant import check_answer
 from suffice.protocol.messages import MOST_BYTES, Answer, Granted, Proposal
-from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
+from suffice.release.file import MOST_BYTES as MOST_RELEASE_BYTES
 from suffice.release.file import read_bounded
 from suffice.release.release import Release
 from suffice.release.signing import check_signer, verify
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["Remote", "read_token"]
-
 
 _TRIES = 5
 _SECONDS = 30.0
@@ -37,13 +34,7 @@ _TEMPORARY = {429, 502, 503, 504}
 
 
 def read_token(path: Path | None) -> str:
-    """Return the token in a file, or in SUFFICE_TOKEN. On a command line, others could read it.
-
-    Raises
-    ------
-    ParameterError
-        If there is none.
-    """
+    """Return the token in a file, or in SUFFICE_TOKEN. On a command line, others could read it."""
     text = os.environ.get("SUFFICE_TOKEN", "") if path is None else None
     if text is None:
         text = read_bounded(Path(path or ""), _LONGEST_TOKEN_FILE).decode("ascii", "replace")
@@ -90,7 +81,15 @@ class Remote:
     def __init__(
         self, url: str, token: str, key: str | Path | None = None, *, transport: Any = None
     ) -> None:
-        parts = _parts(url)
+        plain = url.isascii() and url.isprintable() and not {*url} & {*" @\\?#"}
+        try:
+            parts = urlsplit(url)
+            plain = plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+            plain = plain and parts.port != 0
+        except ValueError:
+            plain = False
+        if not plain:  # an address names a host and a path, and nothing else
+            raise ParameterError("The address of a service must read https://HOST, without a user.")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise ParameterError(
                 "Over http, others on the network would read your token. Use https."
@@ -150,15 +149,18 @@ class Remote:
                     "The owner has not answered yet. Propose the same again later: it is not"
                     " charged twice."
                 )
-            state = _state(response)
-            if tell is not None and state == "waiting":
+            if tell is not None and _member(response, "state") == "waiting":
                 tell("The owner has to decide about this proposal.")
                 tell = None
             time.sleep(_pause(response))
             response = self._get(f"{place}/{proposal.digest}")
-        answer = _answer(response)
+        try:
+            answer = Answer.load(response.content)
+        except ReleaseError:
+            raise ServiceError("The service answered something else than an answer.") from None
         if not isinstance(answer, Granted):
-            _check_belongs(proposal, answer)
+            if answer.proposal != proposal.digest:
+                raise ForeignAnswerError("This answer belongs to another proposal.")
             return answer, None
         data = self._get(f"{place}/{proposal.digest}/release", MOST_RELEASE_BYTES).content
         release = check_answer(proposal, answer, data)
@@ -268,21 +270,11 @@ class Remote:
                 time.sleep(_pause(response))
         if response.is_success:
             return response
-        raise ServiceError(_failure(response))
-
-
-def _parts(url: str) -> SplitResult:
-    """Return the parts of an address that names a host and a path, and nothing else."""
-    plain = url.isascii() and url.isprintable() and not {*url} & {*" @\\?#"}
-    try:
-        parts = urlsplit(url)
-        plain = plain and parts.scheme in ("http", "https") and bool(parts.hostname)
-        plain = plain and parts.port != 0
-    except ValueError:
-        plain = False
-    if not plain:
-        raise ParameterError("The address of a service must read https://HOST, without a user.")
-    return parts
+        status, detail = response.status_code, _member(response, "detail")
+        if detail is None:
+            raise ServiceError(f"The service answered {status} and gave no reason.")
+        says = quoted(detail[:300])  # it comes from a stranger
+        raise ServiceError(f"The service answered {status}. It says: {says}")
 
 
 def _bounded(
@@ -319,30 +311,9 @@ def _pause(response: "httpx.Response") -> float:
     return min(float(text) if text.isdigit() else 1.0, _LONGEST_PAUSE)
 
 
-def _state(response: "httpx.Response") -> str | None:
+def _member(response: "httpx.Response", name: str) -> str | None:
+    """Return a text in the JSON object of a response, None if it holds none."""
     try:
-        state = strict_json.parse(response.content)["state"]
+        return strict_json.text(strict_json.parse(response.content)[name])
     except (ReleaseError, KeyError, TypeError):
         return None
-    return state if isinstance(state, str) else None
-
-
-def _answer(response: "httpx.Response") -> Answer:
-    try:
-        return Answer.load(response.content)
-    except ReleaseError:
-        raise ServiceError("The service answered something else than an answer.") from None
-
-
-def _check_belongs(proposal: Proposal, answer: Answer) -> None:
-    if answer.proposal != proposal.digest:
-        raise ForeignAnswerError("This answer belongs to another proposal.")
-
-
-def _failure(response: "httpx.Response") -> str:
-    """Return what the service says about a failure; its text comes from a stranger."""
-    try:
-        detail = strict_json.text(strict_json.parse(response.content)["detail"])[:300]
-    except (ReleaseError, KeyError, TypeError):
-        return f"The service answered {response.status_code} and gave no reason."
-    return f"The service answered {response.status_code}. It says: {quoted(detail)}"

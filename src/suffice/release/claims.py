@@ -13,32 +13,27 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from suffice.errors import CorruptFileError
 from suffice.privacy import calibrate
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Guarantee, Protection, Scope, Unit
+from suffice.privacy.moments import BlockWeights
 from suffice.release.columns import Flips, SpreadColumn
-
-__all__ = [
-    "Cells",
-    "Check",
-    "Stated",
-    "claims_of_labels",
-    "claims_of_operator",
-    "claims_of_proportions",
-    "claims_of_rados",
-    "claims_of_records",
-    "claims_of_votes",
-]
-
 
 _LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
 _LOST_DELTA = 1e-12
-_LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12  # beyond: nothing hidden, or everything
+_LOST_IN_SHAPE = 1e-3  # of a deviation, where integer matrices shaped the noise
+_LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12  # of a Gaussian; beyond: nothing hidden, or all
+_LARGEST_EXPONENT = 700.0  # e^700 is still a float
+_MOST_PARTIES = 2**32  # more are nowhere
+_TAIL = 100.0  # deviations: beyond with probability e^-100, of any noise that is drawn here
+_MOST_NOISE = 2.0**61  # in units of what is summed: integers are finer, and end there
+_IMPOSSIBLE = "The file holds numbers that its declared bound and noise cannot give."
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ def _cell(column: SpreadColumn) -> _Cell:
     if noise.kernel == "gaussian":
         multiplier = deviation / width * (1 + _LOST)
         return _Cell(multiplier=min(max(multiplier, _LEAST_MULTIPLIER / 2), _MOST_MULTIPLIER))
-    loss = min(width * math.sqrt(2) / deviation * (1 - _LOST), 700.0)  # e^700 is still a float
+    loss = min(width * math.sqrt(2) / deviation * (1 - _LOST), _LARGEST_EXPONENT)
     return _Cell(0.5 * (1 - _LOST), 0.5 * (1 - _LOST) * math.exp(-loss))
 
 
@@ -102,30 +97,7 @@ class Cells:
             single_cells = cells_named or [self._label]
             cells = _worst(single_cells) if claimed.columns else self._worst_of_all
             return all(_one_allows(cell, claimed) for cell in cells)
-        return self._together_allow(claimed)
-
-    @cached_property
-    def _all(self) -> list[_Cell]:
-        return [self._label, *self._cells.values()]
-
-    @cached_property
-    def _worst_of_all(self) -> list[_Cell]:
-        return _worst(self._all)
-
-    @cached_property
-    def _joined(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """The precision of all Gaussian noise; ln P and ln Q of the first n cells' likely answers.
-
-        It is computed once for all the guarantees that a file may state.
-        """
-        precision = math.fsum(cell.multiplier**-2 for cell in self._all)
-        likely = sorted(self._all, key=lambda cell: -cell.p)
-        log_p = np.cumsum([math.log(cell.p) for cell in likely])
-        log_q = np.cumsum([math.log(cell.q) for cell in likely])
-        return precision, log_p, log_q
-
-    def _together_allow(self, claimed: Guarantee) -> bool:
-        """Say whether a record, all of whose cells change, is protected as claimed."""
+        # A record, all of whose cells change.
         precision, log_p, log_q = self._joined
         if precision > 0 and not _one_allows(_Cell(multiplier=precision**-0.5), claimed):
             return False
@@ -133,8 +105,27 @@ class Cells:
         if claimed.delta == 0:
             return bool(log_p[-1] - log_q[-1] <= epsilon * (1 + _LOST))
         # All of the first n cells answer so: one event of the two products.
-        excess = np.exp(log_p) - np.exp(np.minimum(epsilon * (1 + _LOST) + log_q, 700.0))
+        excess = np.exp(log_p) - np.exp(
+            np.minimum(epsilon * (1 + _LOST) + log_q, _LARGEST_EXPONENT)
+        )
         return bool(excess.max() <= claimed.delta * (1 + _LOST) + _LOST_DELTA)
+
+    @cached_property
+    def _worst_of_all(self) -> list[_Cell]:
+        return _worst([self._label, *self._cells.values()])
+
+    @cached_property
+    def _joined(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """The precision of all Gaussian noise; ln P and ln Q of the first n cells' likely answers.
+
+        It is computed once for all the guarantees that a file may state.
+        """
+        cells = [self._label, *self._cells.values()]
+        precision = math.fsum(cell.multiplier**-2 for cell in cells)
+        likely = sorted(cells, key=lambda cell: -cell.p)
+        log_p = np.cumsum([math.log(cell.p) for cell in likely])
+        log_q = np.cumsum([math.log(cell.q) for cell in likely])
+        return precision, log_p, log_q
 
 
 def _worst(cells: Sequence[_Cell]) -> list[_Cell]:
@@ -151,14 +142,10 @@ def _one_allows(cell: _Cell, claimed: Guarantee) -> bool:
         return epsilon >= calibrate.gaussian_epsilon(delta, cell.multiplier) * (1 - _LOST)
     if delta == 0:
         return cell.loss <= epsilon * (1 + _LOST)
-    excess = cell.p - math.exp(min(epsilon * (1 + _LOST) + math.log(cell.q), 700.0))
+    excess = cell.p - math.exp(min(epsilon * (1 + _LOST) + math.log(cell.q), _LARGEST_EXPONENT))
     return excess <= delta * (1 + _LOST) + _LOST_DELTA
 
 
-_LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
-_LEAST_NOISE_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
-_MOST_PARTIES = 2**32  # more are nowhere
-_LARGEST_EXPONENT = 700.0  # e^700 is still a float
 # What one unit costs, by the mechanism that a file names; a file of several owners names "mixed".
 _EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "laplace": (Laplace,),
@@ -179,53 +166,15 @@ _EVENTS: Mapping[str, tuple[type[Event], ...]] = {
 Check = Callable[[Guarantee], bool]
 
 
-class Stated(Protocol):
-    """What a release states: as much of it as a claim can be checked by, or a notebook shows.
+def _with_event(check_of: Callable[[Any], Check]) -> Callable[[Any], Check]:
+    """Make a check also ask whether the mechanism that a file names costs such an event."""
 
-    A protocol, because releases check their claims when they are made, and import this module.
-    """
+    def with_event(release: Any) -> Check:
+        events = _EVENTS.get(release.details["mechanism"], ())
+        check = check_of(release)
+        return lambda claimed: type(claimed.event) in events and check(claimed)
 
-    @property
-    def kind(self) -> str:
-        """The name of its kind."""
-
-    @property
-    def arrays(self) -> Mapping[str, Any]:
-        """The arrays of its kind."""
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """The public parameters of its kind."""
-
-    @property
-    def pipeline(self) -> Any:
-        """How its rows are mapped."""
-
-    @property
-    def noise(self) -> Any:
-        """The covariance of its noise."""
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """Its owners."""
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of all owners together."""
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The declared classes."""
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Every guarantee, owner by owner."""
-
-
-def _of_mechanism(release: Stated, check: Check) -> Check:
-    """Return a check that also asks whether the mechanism that a file names costs such an event."""
-    events = _EVENTS.get(release.details["mechanism"], ())
-    return lambda claimed: type(claimed.event) in events and check(claimed)
+    return with_event
 
 
 @dataclass(frozen=True)
@@ -256,28 +205,26 @@ class _Noise:
 def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
     """Say whether Gaussian noise keeps the claim where one unit moves a number by ``reach``."""
     multiplier = deviation / reach * (1 + _LOST) if reach > 0 else math.inf
-    if multiplier > _MOST_USEFUL:
+    if multiplier > _MOST_MULTIPLIER:
         return True
-    if claimed.delta == 0 or multiplier < _LEAST_NOISE_MULTIPLIER:
+    if claimed.delta == 0 or multiplier < _LEAST_MULTIPLIER:
         return False
     least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
     return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
 
 
-_MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
-
-
-def claims_of_labels(release: Stated) -> Check:
+def claims_of_labels(release: Any) -> Check:
     """Return the check of a channel, which has a least epsilon per label."""
     return Cells(release.arrays["channel"], ()).allow
 
 
-def claims_of_records(release: Stated) -> Check:
+def claims_of_records(release: Any) -> Check:
     """Return the check of all columns: per label, per attribute and per record."""
     return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 
-def _of_operator(release: Stated) -> Check:
+@_with_event
+def claims_of_operator(release: Any) -> Check:
     """One label moves the intercept's coordinate, if no other, by twice its weight over m rows.
 
     One party moves it as far over the number of parties, which the file does not say. Without an
@@ -295,34 +242,25 @@ def _of_operator(release: Stated) -> Check:
         l1 = 2 * weight / (_MOST_PARTIES if claimed.unit is Unit.PARTY else release.rows)
         l2 = l1 if classes == 2 else l1 / math.sqrt(2)
         if weight == 0:
-            l1 = l2 = _one_step(release)
+            # A step of the lattice in the mean of one owner; of several, nothing is known.
+            one_owner = len(release.parts) == 1 and release.guarantees[0].unit is not Unit.PARTY
+            l1 = l2 = float(release.details["step"]) / release.rows if one_owner else 0.0
         if noise.form == "identity":
             return _Noise(noise.variance, l1, l2, size).allows(claimed)
         deviation = math.sqrt(variance) * (1 + _LOST_IN_SHAPE)
         if isinstance(claimed.event, Gaussian):
             return _gaussian_allows(deviation, l2, claimed)
-        return _pure_allows(deviation, l2, claimed)
+        # Pure noise of any shape: (reach / deviation)^2 <= chi^2 <= (e^epsilon - 1)(1 - e^-epsilon)
+        # = 4 sinh^2(epsilon / 2), by Hammersley, Chapman and Robbins, for likelihood ratios within
+        # e^epsilon.
+        exponent = min(claimed.event.epsilon(0.0) / 2, _LARGEST_EXPONENT)
+        return bool(2 * math.sinh(exponent) * deviation >= l2 * (1 - _LOST))
 
     return check
 
 
-def _one_step(release: Stated) -> float:
-    """Return what a step of the lattice is worth in the mean of one owner; of several, nothing."""
-    one_owner = len(release.parts) == 1 and release.guarantees[0].unit is not Unit.PARTY
-    return float(release.details["step"]) / release.rows if one_owner else 0.0
-
-
-def _pure_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
-    """Say whether any noise of this deviation keeps a pure claim where one unit moves by ``reach``.
-
-    (reach / deviation)^2 <= chi^2 <= (e^epsilon - 1)(1 - e^-epsilon) = 4 sinh^2(epsilon / 2), by
-    Hammersley, Chapman and Robbins, for likelihood ratios within e^epsilon.
-    """
-    exponent = min((claimed.event.epsilon(0.0)) / 2, _LARGEST_EXPONENT)
-    return 2 * math.sinh(exponent) * deviation >= reach * (1 - _LOST)
-
-
-def _of_votes(release: Stated) -> Check:
+@_with_event
+def claims_of_votes(release: Any) -> Check:
     """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
     if not _has_noise(release):
         return _never
@@ -332,7 +270,8 @@ def _of_votes(release: Stated) -> Check:
     return noise.allows
 
 
-def _of_proportions(release: Stated) -> Check:
+@_with_event
+def claims_of_proportions(release: Any) -> Check:
     """One label moves a unit from one count to another, in one set or in more."""
     mechanism = release.details["mechanism"]
     if mechanism in _WITHOUT_VARIANCE or (mechanism == "mixed" and not _has_noise(release)):
@@ -371,7 +310,8 @@ _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
 }
 
 
-def _of_rados(release: Stated) -> Check:
+@_with_event
+def claims_of_rados(release: Any) -> Check:
     """One label moves a shared vector by its row; one record moves rados by two rows each."""
     mechanism = release.details["mechanism"]
     units = _RADO_UNITS[mechanism]
@@ -386,7 +326,7 @@ def _of_rados(release: Stated) -> Check:
     return lambda claimed: claimed.unit in units and _independent_allows(release, claimed)
 
 
-def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
+def _independent_allows(release: Any, claimed: Guarantee) -> bool:
     """Say whether Gaussian noise on each rado, or on each edge, keeps the claim."""
     if not isinstance(claimed.event, Gaussian):
         return False
@@ -394,22 +334,17 @@ def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
         return _moved_alone(release, claimed.columns)
     variance, reach = float(release.noise.diagonal(1).max()), 2 * release.pipeline.norm_bound
     if release.details["mechanism"] == "matrix":
-        return _gaussian_allows(
-            math.sqrt(variance), math.sqrt(_memberships(release)) * reach, claimed
-        )
+        # One record is in at least so many rados: half of a power of two if structured.
+        count = int(release.details["count"])
+        memberships = count if release.details["signs"] == "iid" else max(1, count // 2)
+        return _gaussian_allows(math.sqrt(variance), math.sqrt(memberships) * reach, claimed)
     # Of edges a rado sums half of all rows; the mean over several owners is nobody's own.
     support = release.details["support"] or release.rows / 2
     one_owner = len(release.parts) == 1
     return not one_owner or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
 
 
-def _memberships(release: Stated) -> int:
-    """Return in how many rados one record is, at least: half of a power of two if structured."""
-    count = int(release.details["count"])
-    return count if release.details["signs"] == "iid" else max(1, count // 2)
-
-
-def _moved_alone(release: Stated, names: Sequence[str]) -> bool:
+def _moved_alone(release: Any, names: Sequence[str]) -> bool:
     """Say whether every coordinate of the named columns has noise."""
     pipeline = release.pipeline
     if pipeline.map is not None or not names:
@@ -426,7 +361,7 @@ def _moved_alone(release: Stated, names: Sequence[str]) -> bool:
     return noisy_columns == set(names)
 
 
-def _has_noise(release: Stated) -> bool:
+def _has_noise(release: Any) -> bool:
     """Say whether the release states noise at all."""
     noise = release.noise
     some = noise.array is None or bool(np.any(noise.array))
@@ -437,21 +372,86 @@ def _never(_: Guarantee) -> bool:
     return False
 
 
-def claims_of_operator(release: Stated) -> Check:
-    """Return the check of a mean operator: what its mechanism and its noise can keep."""
-    return _of_mechanism(release, _of_operator(release))
+def claims_of_moments(release: Any) -> Check:
+    """Return the check of moments: what one record moves, over the noise that is stated.
+
+    The four deviations imply the weights of the blocks, and these how far one record moves them. Of
+    several owners a file does not say whose noise is whose; then the event alone is checked.
+    """
+    details = release.details
+    rows, bound, classes = release.rows, release.pipeline.bound, len(release.classes)
+    square = details["second_noise"] / bound**2
+    alone = len(release.parts) == 1
+    try:
+        weights = BlockWeights(
+            classes,
+            square / (details["mean_noise"] / bound),
+            square / (details["operator_noise"] / bound),
+            square / (details["proportions_noise"] * (2 if classes == 2 else 1)),
+        )
+        multiplier = square * rows / weights.sensitivity * (1 + _LOST)
+    except (ArithmeticError, ValueError):
+        return lambda _: False
+    if not multiplier >= _LEAST_MULTIPLIER:
+        return lambda _: False
+
+    def check(claimed: Guarantee) -> bool:
+        if claimed.unit is not Unit.RECORD or not isinstance(claimed.event, Gaussian):
+            return False
+        if not alone or multiplier > _MOST_MULTIPLIER:
+            return True
+        if claimed.delta == 0:
+            return False
+        least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
+        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+
+    return check
 
 
-def claims_of_votes(release: Stated) -> Check:
-    """Return the check of a table of votes: what its mechanism and its noise can keep."""
-    return _of_mechanism(release, _of_votes(release))
+def check_numbers(release: Any) -> None:
+    """Raise if the release holds numbers that its declared bound and noise cannot give.
 
-
-def claims_of_proportions(release: Stated) -> Check:
-    """Return the check of label proportions: what its mechanism and its noise can keep."""
-    return _of_mechanism(release, _of_proportions(release))
-
-
-def claims_of_rados(release: Stated) -> Check:
-    """Return the check of rados: what its mechanism and its noise can keep."""
-    return _of_mechanism(release, _of_rados(release))
+    A mean of rows is no longer than the longest row, a sum of m rows no longer than m of them, a
+    share of votes no more than one, a count no larger than its set. On top of that comes the noise
+    that the file states: no further than a sampler reaches, and no more of it than 64-bit integers
+    hold.
+    """
+    bound, details, arrays = release.pipeline.norm_bound, release.details, release.arrays
+    # By kind: the array with noise, how large its exact numbers are, and the size of one term.
+    exact: Any
+    match release.kind:
+        case "moments":
+            bound = release.pipeline.bound
+            sizes = {
+                "second_moments": bound**2,
+                "mean": bound,
+                "operator": bound,
+                "proportions": 1.0,
+            }
+            noises = [details[f"{name.removesuffix('_moments')}_noise"] for name in sizes]
+            far = any(
+                noise > _MOST_NOISE * unit
+                or np.abs(arrays[name]).max() > (unit + _TAIL * noise) * (1 + _LOST)
+                for (name, unit), noise in zip(sizes.items(), noises, strict=True)
+            )
+            if far or not np.array_equal(arrays["second_moments"], arrays["second_moments"].T):
+                raise CorruptFileError(_IMPOSSIBLE)
+            return
+        case "mean-operator":
+            numbers, exact, unit = arrays["mean_operator"], bound, bound
+        case "rados":
+            numbers, exact, unit = arrays["rados"], release.rows * bound, bound
+        case "votes":
+            numbers, exact, unit = arrays["votes"], 1.0, 1.0
+        case "proportions":
+            numbers, exact, unit = arrays["counts"], float(arrays["sizes"].max()), 1.0
+        case _:
+            return
+    deviation = math.sqrt(float(release.noise.diagonal(1).max()))
+    # K-norm noise of d coordinates reaches d times as far as its deviation says, at most.
+    noise = deviation * (_TAIL + numbers.size) * len(release.parts)
+    if release.noise.form == "none":  # unknown
+        noise = math.inf
+    limit = exact + min(noise, _MOST_NOISE * unit)
+    if deviation > _MOST_NOISE * unit or np.abs(numbers).max() > limit * (1 + _LOST):
+        raise CorruptFileError(_IMPOSSIBLE)

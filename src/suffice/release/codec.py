@@ -1,17 +1,10 @@
 """Read a ``*.suffice`` file: nothing in it is trusted before it was checked.
 
 Every field of the manifest is critical: one that this version does not know is an error.
-
-Numbers that a file's own bounds and noise cannot give are refused before anybody computes. A mean
-of rows is no longer than the longest row, a sum of m rows no longer than m of them, a share of
-votes no more than one, a count no larger than its set. On top of that comes the noise that the file
-states: no further than a sampler reaches, and no more of it than 64-bit integers hold.
 """
 
 import hashlib
-import math
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,83 +21,17 @@ from suffice.errors import (
 )
 from suffice.privacy.accounting import Effort
 from suffice.privacy.guarantee import Guarantee, Protection
-from suffice.release.file import MOST_BYTES, PART_MAGIC, arrays_of, read_bounded, split
-from suffice.release.kinds import Kind, check_moments, kind_named
+from suffice.release.claims import check_numbers
+from suffice.release.file import MOST_BYTES, arrays_of, read_bounded, split
+from suffice.release.kinds import Kind, kind_named
 from suffice.release.release import (
     Covariance,
     Part,
     Release,
     RowSet,
     Signature,
-    encode,
-    manifest_bytes,
-    manifest_of,
 )
 from suffice.tables.pipeline import Pipeline
-
-__all__ = [
-    "MOST_BYTES",
-    "PART_MAGIC",
-    "check_claims",
-    "check_numbers",
-    "decode",
-    "encode",
-    "load",
-    "manifest_bytes",
-    "manifest_of",
-]
-
-
-_TAIL = 100.0  # deviations: beyond with probability e^-100, of any noise that is drawn here
-_MOST_NOISE = 2.0**61  # in units of what is summed: integers are finer, and end there
-_LOST = 1e-6  # to rounding, in the file's favour
-
-
-def check_numbers(release: Release) -> None:
-    """Raise if the release holds numbers that its declared bound and noise cannot give."""
-    if release.kind == "moments":
-        check_moments(release)
-    if release.kind not in _REACHES:
-        return
-    name, exact_of, unit_of = _REACHES[release.kind]
-    numbers, unit = release.arrays[name], unit_of(release)
-    deviation = math.sqrt(float(release.noise.diagonal(1).max()))
-    # K-norm noise of d coordinates reaches d times as far as its deviation says, at most.
-    noise = deviation * (_TAIL + numbers.size) * len(release.parts)
-    if release.noise.form == "none":  # unknown
-        noise = math.inf
-    limit = exact_of(release) + min(noise, _MOST_NOISE * unit)
-    if deviation > _MOST_NOISE * unit or np.abs(numbers).max() > limit * (1 + _LOST):
-        raise CorruptFileError(
-            "The file holds numbers that its declared bound and noise cannot give."
-        )
-
-
-def _longest_row(release: Release) -> float:
-    return release.pipeline.norm_bound
-
-
-def _longest_sum(release: Release) -> float:
-    return release.rows * release.pipeline.norm_bound
-
-
-def _largest_set(release: Release) -> float:
-    return float(release.arrays["sizes"].max())
-
-
-def _one(_: Release) -> float:
-    return 1.0
-
-
-Size = Callable[[Release], float]
-# By kind: the array with noise, how large its exact numbers are, and the size of one term.
-_REACHES: Mapping[str, tuple[str, Size, Size]] = {
-    "mean-operator": ("mean_operator", _longest_row, _longest_row),
-    "rados": ("rados", _longest_sum, _longest_row),
-    "votes": ("votes", _one, _one),
-    "proportions": ("counts", _largest_set, _one),
-}
-
 
 _MOST_GUARANTEES = 2048  # of a file: each is computed anew, and read by people
 _FIELDS = {
@@ -178,32 +105,11 @@ def _assemble(
     own = {name: array for name, array in arrays.items() if name in kind.arrays}
     pipeline = Pipeline.from_json(fields["pipeline"], arrays)
     noise = Covariance.from_json(fields["noise"], arrays)
-    expected = {*own, *pipeline.arrays(), *noise.arrays()}
-    if set(arrays) != expected:
+    if set(arrays) != {*own, *pipeline.arrays(), *noise.arrays()}:
         raise CorruptFileError("The payload holds an array that nothing refers to.")
     if not isinstance(fields["details"], dict):
         raise CorruptFileError("The manifest is not valid for its kind.")
-    return Release(
-        kind=kind.name,
-        arrays=own,
-        details=fields["details"],
-        parts=_parts(fields["parts"]),
-        pipeline=pipeline,
-        noise=noise,
-        library=_library(fields["library"]),
-        signature=signature,
-    )
-
-
-def _library(value: Any) -> str:
-    """Return who wrote the file: a name and a version, in plain letters."""
-    if not re.fullmatch(r"[A-Za-z0-9 ._+-]{1,100}", strict_json.text(value)):
-        raise CorruptFileError("The library in a file must be a name and a version.")
-    return str(value)
-
-
-def _parts(items: Any) -> tuple[Part, ...]:
-    """Return the parts, once they are few enough to be read one by one."""
+    items = fields["parts"]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise CorruptFileError("A release must list its parts.")
     stated = [item.get("guarantees") for item in items]
@@ -213,16 +119,28 @@ def _parts(items: Any) -> tuple[Part, ...]:
         raise CorruptFileError(
             f"A release has at most {_MOST_GUARANTEES:,} parts, and as many guarantees."
         )
-    effort = Effort()
-    return tuple(_part(item, effort) for item in items)
-
-
-def _part(item: dict[str, Any], effort: Effort) -> Part:
-    if set(item) != {"rows", "guarantees"}:
+    if any(set(item) != {"rows", "guarantees"} for item in items):
         raise CorruptFileError("A part must hold its rows and its guarantees only.")
-    return Part(
-        strict_json.read(RowSet, item["rows"]),
-        tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),
+    effort = Effort()
+    parts = tuple(
+        Part(
+            strict_json.read(RowSet, item["rows"]),
+            tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),
+        )
+        for item in items
+    )
+    library = strict_json.text(fields["library"])
+    if not re.fullmatch(r"[A-Za-z0-9 ._+-]{1,100}", library):
+        raise CorruptFileError("The library in a file must be a name and a version.")
+    return Release(
+        kind=kind.name,
+        arrays=own,
+        details=fields["details"],
+        parts=parts,
+        pipeline=pipeline,
+        noise=noise,
+        library=library,
+        signature=signature,
     )
 
 

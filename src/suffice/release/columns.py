@@ -19,9 +19,6 @@ from suffice.strict_json import number, text
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.terms import DECLARED
 
-__all__ = ["Added", "Flips", "SpreadColumn", "declared_pipeline", "discrete_sizes", "number_limits"]
-
-
 _MOST_STATES = 256  # a cell is one byte
 _WORST_CONDITION = 1e6
 _KERNELS = ("gaussian", "laplace")
@@ -207,8 +204,13 @@ class SpreadColumn:
 
     @cached_property
     def run(self) -> range | None:
-        """The states as a run of integers, if they are one."""
-        return None if self.states is None else _run(self.states)
+        """The states as consecutive rising integers, if they are that."""
+        if self.states is None or isinstance(self.states[0], str):
+            return None
+        run = range(self.states[0], self.states[-1] + 1)
+        if len(run) != len(self.states):  # it may be too long for a tuple
+            return None
+        return run if tuple(run) == self.states else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as plain JSON values; consecutive integers as their two ends."""
@@ -261,7 +263,10 @@ class SpreadColumn:
 def discrete_sizes(columns: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the number of states of every discrete column that `SpreadColumn.to_json` wrote."""
     discrete = [c for c in columns if "range" not in c]
-    return [len(c["states"]) if "states" in c else _length(*c["integers"]) for c in discrete]
+    return [
+        len(c["states"]) if "states" in c else c["integers"][1] - c["integers"][0] + 1
+        for c in discrete
+    ]
 
 
 def number_limits(columns: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
@@ -269,10 +274,6 @@ def number_limits(columns: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
     noises = (SpreadColumn.from_json(column).noise for column in columns if "range" in column)
     limits = [noise.limits for noise in noises if isinstance(noise, Added)]
     return np.array(limits, dtype=np.float64).reshape(-1, 2)
-
-
-def _length(first: int, last: int) -> int:
-    return last - first + 1
 
 
 def declared_pipeline(columns: Iterable[SpreadColumn]) -> Pipeline:
@@ -295,12 +296,3 @@ def declared_pipeline(columns: Iterable[SpreadColumn]) -> Pipeline:
         intercept=1.0,
         origin=DECLARED,
     )
-
-
-def _run(states: Sequence[Any]) -> range | None:
-    """Return ``states`` as consecutive rising integers, or None if they are not."""
-    first, last = states[0], states[-1]
-    if isinstance(first, str) or last - first + 1 != len(states):
-        return None
-    run = range(first, last + 1)
-    return run if tuple(run) == tuple(states) else None

@@ -38,20 +38,6 @@ from suffice import strict_json
 from suffice.errors import CorruptFileError, StorageError, UnsupportedFileError
 from suffice.plain_text import quoted
 
-__all__ = [
-    "MOST_BYTES",
-    "PART_MAGIC",
-    "arrays_of",
-    "joined",
-    "payload_of",
-    "read_bounded",
-    "sealed",
-    "split",
-    "unsealed",
-    "write_whole",
-]
-
-
 _CHUNK_BYTES = 2**20
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # of file systems such as those of sticks
 

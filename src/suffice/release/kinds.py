@@ -16,13 +16,10 @@ from numpy.typing import NDArray
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.models.trees import are_whole_trees
 from suffice.plain_text import listed, name
-from suffice.privacy import calibrate
-from suffice.privacy.events import Gaussian
-from suffice.privacy.guarantee import Guarantee, Unit
-from suffice.privacy.moments import BlockWeights
 from suffice.release.claims import (
     Check,
     claims_of_labels,
+    claims_of_moments,
     claims_of_operator,
     claims_of_proportions,
     claims_of_rados,
@@ -30,31 +27,6 @@ from suffice.release.claims import (
     claims_of_votes,
 )
 from suffice.release.columns import SpreadColumn, discrete_sizes, number_limits
-
-__all__ = [
-    "KINDS",
-    "ArrayRule",
-    "DetailRule",
-    "Kind",
-    "Lines",
-    "accuracy_words",
-    "bag_words",
-    "check_moments",
-    "claims_of_moments",
-    "column_words",
-    "count_noise_words",
-    "detail_words",
-    "kind_named",
-    "merge_weights_of_moments",
-    "model_words",
-    "moment_noise_words",
-    "moment_words",
-    "no_claims",
-    "noise_words",
-    "register_kind",
-    "row_weights",
-]
-
 
 Lines = list[tuple[str, str]]
 _SHOWN_NAMES = 6  # of many columns or bags
@@ -153,71 +125,6 @@ def model_words(release: Any) -> Lines:
         text = f"the noise changed the coefficients by at most {bound} (2-norm, probability 95 %)"
         lines.append(("noise effect", text))
     return lines
-
-
-_ROUNDING_SHARE = (
-    1e-6  # of a deviation: more than integers and floats move it, in the claim's favour
-)
-_LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12  # of a Gaussian event
-_TAIL = 100.0  # deviations: beyond with probability e^-100
-_MOST_NOISE = 2.0**61  # in units of what is summed: integers are finer, and end there
-
-
-def claims_of_moments(release: Any) -> Callable[[Guarantee], bool]:
-    """Return the check of moments: what one record moves, over the noise that is stated.
-
-    The four deviations imply the weights of the blocks, and these how far one record moves them. Of
-    several owners a file does not say whose noise is whose; then the event alone is checked.
-    """
-    details = release.details
-    rows, bound, classes = release.rows, release.pipeline.bound, len(release.classes)
-    square = details["second_noise"] / bound**2
-    alone = len(release.parts) == 1
-    try:
-        weights = BlockWeights(
-            classes,
-            square / (details["mean_noise"] / bound),
-            square / (details["operator_noise"] / bound),
-            square / (details["proportions_noise"] * (2 if classes == 2 else 1)),
-        )
-        multiplier = square * rows / weights.sensitivity * (1 + _ROUNDING_SHARE)
-    except (ArithmeticError, ValueError):
-        return lambda _: False
-    if not multiplier >= _LEAST_MULTIPLIER:
-        return lambda _: False
-
-    def check(claimed: Guarantee) -> bool:
-        if claimed.unit is not Unit.RECORD or not isinstance(claimed.event, Gaussian):
-            return False
-        if not alone or multiplier > _MOST_MULTIPLIER:
-            return True
-        if claimed.delta == 0:
-            return False
-        least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
-        return (claimed.epsilon or 0.0) >= least * (1 - _ROUNDING_SHARE)
-
-    return check
-
-
-def check_moments(release: Any) -> None:
-    """Raise if the release holds numbers that its declared bound and noise cannot give."""
-    bound, details = release.pipeline.bound, release.details
-    limits = {
-        "second_moments": (bound**2, details["second_noise"]),
-        "mean": (bound, details["mean_noise"]),
-        "operator": (bound, details["operator_noise"]),
-        "proportions": (1.0, details["proportions_noise"]),
-    }
-    second = release.arrays["second_moments"]
-    far = any(
-        noise > _MOST_NOISE * unit
-        or np.abs(release.arrays[name]).max() > (unit + _TAIL * noise) * (1 + _ROUNDING_SHARE)
-        for name, (unit, noise) in limits.items()
-    )
-    if far or not np.array_equal(second, second.T):
-        raise CorruptFileError(
-            "the file holds numbers that its declared bound and noise cannot give."
-        )
 
 
 def merge_weights_of_moments(releases: Sequence[Any]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Several owners' releases of one kind become one; each guarantee stays with its rows."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,6 @@ from suffice.release.kinds import kind_named
 from suffice.release.release import Covariance, Part, Release
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.terms import weakest
-
-__all__ = ["SHAPED", "agreed_pipeline", "apart", "has_shaped_noise", "merge"]
 
 SHAPED = (
     "Some of these releases have noise that was shaped for their own rows. Ask their owners to"
@@ -52,10 +50,26 @@ def merge(releases: Release | Sequence[Release]) -> Release:
     """
     if isinstance(releases, Release):
         return releases
-    first = _checked(releases)
+    if not releases:
+        raise ParameterError("There is no release to merge.")
+    first = releases[0]
+    kind = kind_named(first.kind)
+    if any(release.kind != first.kind for release in releases):
+        raise ParameterError("Only releases of one kind can be merged.")
+    if len(releases) > 1 and not kind.merges:
+        raise ParameterError(f"Releases of kind {first.kind} cannot be merged.")
+    if any(release.pipeline != first.pipeline for release in releases):
+        raise ParameterError(
+            "The owners' pipelines differ. Let them agree on one first (pipeline=...,"
+            " --pipeline-from FILE)."
+        )
+    hashes = [part.rows.hash for release in releases for part in release.parts]
+    if len(set(hashes)) < len(hashes):
+        raise ParameterError(
+            "Two of the releases are about the same rows. Merge releases of different rows."
+        )
     if len(releases) == 1:
         return first
-    kind = kind_named(first.kind)
     weights = kind.merge_weights(releases)
     details = {
         name: _DETAIL_MERGES[rule.merge](
@@ -68,7 +82,14 @@ def merge(releases: Release | Sequence[Release]) -> Release:
         for name, rule in kind.arrays.items()
     }
     if kind.noise_along == "bags":
-        noise = _noise_in_turn(releases)
+        # One after the other: each keeps its own.
+        noise = Covariance("none")
+        if all(release.noise.form != "none" for release in releases):
+            own = [r.noise.diagonal(len(r.details["bags"])) for r in releases]
+            variances = np.concatenate(own)
+            noise = Covariance("diagonal", 1.0, variances)
+            if (variances == variances[0]).all():
+                noise = Covariance("identity", float(variances[0]))
     else:
         if any(map(has_shaped_noise, releases)):
             warnings.warn(SHAPED, stacklevel=2)
@@ -116,50 +137,6 @@ def apart(releases: Sequence[Release]) -> tuple[Part, ...]:
     return tuple(stated(part) for release in releases for part in release.parts)
 
 
-def _noise_in_turn(releases: Sequence[Release]) -> Covariance:
-    """Return the noise of statistics one after the other: each keeps its own."""
-    if any(release.noise.form == "none" for release in releases):
-        return Covariance("none")
-    own = [r.noise.diagonal(len(r.details["bags"])) for r in releases]
-    variances = np.concatenate(own)
-    if (variances == variances[0]).all():
-        return Covariance("identity", float(variances[0]))
-    return Covariance("diagonal", 1.0, variances)
-
-
-def _checked(releases: Sequence[Release]) -> Release:
-    if not releases:
-        raise ParameterError("There is no release to merge.")
-    first = releases[0]
-    if any(release.kind != first.kind for release in releases):
-        raise ParameterError("Only releases of one kind can be merged.")
-    if len(releases) > 1 and not kind_named(first.kind).merges:
-        raise ParameterError(f"Releases of kind {first.kind} cannot be merged.")
-    if any(release.pipeline != first.pipeline for release in releases):
-        raise ParameterError(
-            "The owners' pipelines differ. Let them agree on one first (pipeline=...,"
-            " --pipeline-from FILE)."
-        )
-    hashes = [part.rows.hash for release in releases for part in release.parts]
-    if len(set(hashes)) < len(hashes):
-        raise ParameterError(
-            "Two of the releases are about the same rows. Merge releases of different rows."
-        )
-    return first
-
-
-def _row_mean(arrays: list[Any], weights: Any) -> Any:
-    return np.einsum("i,i...->...", weights, np.stack(arrays))
-
-
-def _sum(arrays: list[Any], _: Any) -> Any:
-    return np.sum(arrays, axis=0)
-
-
-def _in_turn(arrays: list[Any], _: Any) -> Any:
-    return np.concatenate(arrays)
-
-
 def _equal(arrays: list[Any], _: Any) -> Any:
     if any(not np.array_equal(array, arrays[0]) for array in arrays):
         raise ParameterError(
@@ -172,14 +149,6 @@ def _same(name: str, values: list[Any], _: Any) -> Any:
     if any(value != values[0] for value in values):
         raise ParameterError(f"The owners differ in {name}. Only equal ones can be merged.")
     return values[0]
-
-
-def _any(_: str, values: list[Any], _weights: Any) -> Any:
-    return values[0] if all(value == values[0] for value in values) else "mixed"
-
-
-def _largest(_: str, values: list[Any], _weights: Any) -> Any:
-    return max(values)
 
 
 def _total(name: str, values: list[Any], _: Any) -> Any:
@@ -195,17 +164,18 @@ def _listed(name: str, values: list[Any], _: Any) -> Any:
     return items
 
 
-def _noise(_: str, values: list[Any], weights: Any) -> Any:
-    """Return the deviation of a weighted mean."""
-    return float(np.linalg.norm(weights * np.array(values)))
-
-
-_ARRAY_MERGES = {"row-mean": _row_mean, "sum": _sum, "in turn": _in_turn, "equal": _equal}
-_DETAIL_MERGES = {
+_ARRAY_MERGES: dict[str, Callable[[list[Any], Any], Any]] = {
+    "row-mean": lambda arrays, weights: np.einsum("i,i...->...", weights, np.stack(arrays)),
+    "sum": lambda arrays, _: np.sum(arrays, axis=0),
+    "in turn": lambda arrays, _: np.concatenate(arrays),
+    "equal": _equal,
+}
+_DETAIL_MERGES: dict[str, Callable[[str, list[Any], Any], Any]] = {
     "same": _same,
-    "any": _any,
-    "largest": _largest,
+    "any": lambda _, values, __: values[0] if all(v == values[0] for v in values) else "mixed",
+    "largest": lambda _, values, __: max(values),
     "total": _total,
     "in turn": _listed,
-    "noise": _noise,
+    # The deviation of a weighted mean.
+    "noise": lambda _, values, weights: float(np.linalg.norm(weights * np.array(values))),
 }

@@ -5,7 +5,7 @@ and how a notebook shows it.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,29 +18,11 @@ from suffice import strict_json
 from suffice._version import __version__
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.plain_text import listed, markup, name
-from suffice.privacy.guarantee import Guarantee
-from suffice.privacy.words import lists, sentences
-from suffice.release.claims import Stated
+from suffice.privacy.guarantee import Guarantee, guarantee_sentences, lists
 from suffice.release.columns import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.release.file import joined, payload_of, write_whole
-from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
+from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, kind_named
 from suffice.tables.pipeline import Pipeline
-
-__all__ = [
-    "Covariance",
-    "HashedRows",
-    "LabelledRows",
-    "Part",
-    "Release",
-    "RowSet",
-    "Signature",
-    "encode",
-    "html_of",
-    "line_of",
-    "manifest_bytes",
-    "manifest_of",
-]
-
 
 Vector = NDArray[np.float64]
 _FORMS = ("none", "identity", "diagonal", "factor")
@@ -193,45 +175,6 @@ class LabelledRows:
 
 
 _SHOWN_GUARANTEES = 20  # guarantees in a notebook; all are in ``release.guarantees``
-
-
-def line_of(release: Stated) -> str:
-    """Return a release in one line: kind, rows and guarantees."""
-    costs = [
-        repr(guarantee)[len("<Guarantee ") : -1]
-        for guarantee in release.guarantees[:_SHOWN_GUARANTEES]
-    ]
-    more = len(release.guarantees) - len(costs)
-    listing = "; ".join(dict.fromkeys(costs)) + (f"; and {more} more" if more else "")
-    return f"<Release {release.kind}: {release.rows:,} rows; {listing}>"
-
-
-def html_of(release: Stated) -> str:
-    """Return a release as HTML in which no text from a file is markup."""
-    rows = [("Holds", kind_named(release.kind).title), ("Rows", f"{release.rows:,}")]
-    if len(release.parts) > 1:
-        rows.append(("Owners", f"{len(release.parts):,}"))
-    rows.append(("Classes", listed(release.classes)))
-    said = dict.fromkeys(
-        (str(g.unit), " ".join(sentences(g))) for g in release.guarantees[:_SHOWN_GUARANTEES]
-    )
-    rows += [(f"Per {unit}", text) for unit, text in said]
-    rows += _lists(release.guarantees[:_SHOWN_GUARANTEES])
-    if len(release.guarantees) > _SHOWN_GUARANTEES:
-        rows.append(("More", f"{len(release.guarantees) - _SHOWN_GUARANTEES:,} more guarantees"))
-    for array_name, array in release.arrays.items():
-        rows.append((f"Array {name(array_name)}", f"{array.dtype}, shape {array.shape}"))
-    cells = (f"<tr><th>{markup(head)}</th><td>{markup(text)}</td></tr>" for head, text in rows)
-    return f"<table>{''.join(cells)}</table>"
-
-
-def _lists(guarantees: Sequence[Guarantee]) -> list[tuple[str, str]]:
-    """Return what is public and what is assumed, each list once."""
-    lines = dict.fromkeys(line for guarantee in guarantees for line in lists(guarantee))
-    pairs = (line.partition(": ") for line in lines)
-    return [(head, text) for head, _, text in pairs]
-
-
 Array = NDArray[Any]
 
 
@@ -420,11 +363,29 @@ class Release:
         return encode(self) == encode(other)
 
     def __repr__(self) -> str:
-        return line_of(self)
+        costs = [repr(g)[len("<Guarantee ") : -1] for g in self.guarantees[:_SHOWN_GUARANTEES]]
+        more = len(self.guarantees) - len(costs)
+        listing = "; ".join(dict.fromkeys(costs)) + (f"; and {more} more" if more else "")
+        return f"<Release {self.kind}: {self.rows:,} rows; {listing}>"
 
     def _repr_html_(self) -> str:
-        """Return the release for a notebook: what it is, its guarantees, its arrays."""
-        return html_of(self)
+        """Return the release for a notebook, in which no text from a file is markup."""
+        rows = [("Holds", kind_named(self.kind).title), ("Rows", f"{self.rows:,}")]
+        if len(self.parts) > 1:
+            rows.append(("Owners", f"{len(self.parts):,}"))
+        rows.append(("Classes", listed(self.classes)))
+        shown = self.guarantees[:_SHOWN_GUARANTEES]
+        said = dict.fromkeys((str(g.unit), " ".join(guarantee_sentences(g))) for g in shown)
+        rows += [(f"Per {unit}", text) for unit, text in said]
+        for line in dict.fromkeys(line for guarantee in shown for line in lists(guarantee)):
+            head, _, text = line.partition(": ")
+            rows.append((head, text))
+        if len(self.guarantees) > len(shown):
+            rows.append(("More", f"{len(self.guarantees) - len(shown):,} more guarantees"))
+        for array_name, array in self.arrays.items():
+            rows.append((f"Array {name(array_name)}", f"{array.dtype}, shape {array.shape}"))
+        cells = (f"<tr><th>{markup(head)}</th><td>{markup(text)}</td></tr>" for head, text in rows)
+        return f"<table>{''.join(cells)}</table>"
 
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
@@ -467,81 +428,56 @@ def encode(release: Release) -> bytes:
     return joined(manifest, payload, b"" if signed is None else signed.key + signed.value)
 
 
-def _dimensions(release: Release) -> dict[str, int]:
-    """Return the length of each named axis."""
-    columns = release.details.get("columns", ())
-    discrete = len(discrete_sizes(columns))
-    return {
-        "d": len(release.pipeline.outputs),
-        "m": release.rows,
-        "K": len(release.details.get("classes", ())),
-        "n": release.details.get("count", 0),
-        "bags": len(release.details.get("bags", ())),
-        "discrete": discrete,
-        "continuous": len(columns) - discrete,
-    }
-
-
-def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the shape that ``axes`` mean for these sizes."""
-    present = [axis for axis in axes if not (axis == "K?" and sizes["K"] == 2)]
-    return tuple(sizes[axis.rstrip("?")] for axis in present)
-
-
 def _check_contents(release: Release) -> None:
-    """Raise unless arrays, details and parts are what the kind declares."""
-    kind = kind_named(release.kind)
+    """Raise unless arrays, details, parts and pipeline are what the kind declares, together too."""
+    kind, details, width = kind_named(release.kind), release.details, len(release.pipeline.outputs)
     if not release.parts or not all(part.guarantees for part in release.parts):
         raise CorruptFileError("A release must state at least one guarantee for each owner.")
-    _check_details(kind, release.details)
-    if set(release.arrays) != set(kind.arrays):
-        raise CorruptFileError(f"A {kind.name} release must hold {', '.join(kind.arrays)} only.")
-    sizes = _dimensions(release)
-    for array_name, rule in kind.arrays.items():
-        array = release.arrays[array_name]
-        if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
-            raise CorruptFileError(f"Array {array_name} has the wrong type or shape.")
-        trouble = ARRAY_CHECKS[rule.check](array, release.details)
-        if trouble:
-            raise CorruptFileError(f"Array {array_name} {trouble}.")
-    _check_together(kind, release)
-    factor = release.noise.array
-    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
-        raise CorruptFileError("The noise covariance does not fit the arrays.")
-
-
-def _check_together(kind: Kind, release: Release) -> None:
-    """Raise unless details, arrays and pipeline, each right alone, are right together."""
-    if not release.pipeline.outputs:
-        raise CorruptFileError("A release must have a coordinate.")
-    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
-        raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
-    if "risk_low" in kind.details and not _ordered_figures(release.details):
-        raise CorruptFileError("The interval of the risk must have two ends, around the risk.")
-    if "nodes" in {rule.check for rule in kind.arrays.values()}:
-        width = len(release.pipeline.outputs)
-        if release.arrays["features"].max(initial=-1) >= width:
-            raise CorruptFileError("A tree looks at a column that the pipeline does not have.")
-    if "columns" in release.details and release.pipeline != _declared(release.details):
-        raise CorruptFileError("The pipeline is not the one that the columns declare.")
-
-
-def _declared(details: Mapping[str, Any]) -> Pipeline:
-    return declared_pipeline(SpreadColumn.from_json(item) for item in details["columns"])
-
-
-def _ordered_figures(details: Mapping[str, Any]) -> bool:
-    """Say whether a model states no interval of its risk, or a whole one that holds the risk."""
-    ends = [details[name] for name in ("risk_low", "risk", "risk_high")]
-    if ends[0] is None and ends[2] is None:
-        return True
-    return None not in ends and ends == sorted(ends)
-
-
-def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:
     if set(details) != set(kind.details):
         raise CorruptFileError(f"A {kind.name} release must state {', '.join(kind.details)}.")
     for detail, rule in kind.details.items():
         value = details[detail]
         if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
             raise CorruptFileError(f"Detail {detail} is not valid.")
+    if set(release.arrays) != set(kind.arrays):
+        raise CorruptFileError(f"A {kind.name} release must hold {', '.join(kind.arrays)} only.")
+    columns = details.get("columns", ())
+    discrete = len(discrete_sizes(columns))
+    sizes = {
+        "d": width,
+        "m": release.rows,
+        "K": len(details.get("classes", ())),
+        "n": details.get("count", 0),
+        "bags": len(details.get("bags", ())),
+        "discrete": discrete,
+        "continuous": len(columns) - discrete,
+    }
+    for array_name, array_rule in kind.arrays.items():
+        array = release.arrays[array_name]
+        axes = [axis for axis in array_rule.shape if axis != "K?" or sizes["K"] != 2]
+        shape = tuple(sizes[axis.rstrip("?")] for axis in axes)
+        if array.dtype != np.dtype(array_rule.dtype) or array.shape != shape:
+            raise CorruptFileError(f"Array {array_name} has the wrong type or shape.")
+        trouble = ARRAY_CHECKS[array_rule.check](array, details)
+        if trouble:
+            raise CorruptFileError(f"Array {array_name} {trouble}.")
+    if not width:
+        raise CorruptFileError("A release must have a coordinate.")
+    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
+        raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
+    if "risk_low" in kind.details:
+        ends = [details[end] for end in ("risk_low", "risk", "risk_high")]
+        no_interval = ends[0] is None and ends[2] is None
+        if not no_interval and (None in ends or ends != sorted(ends)):
+            raise CorruptFileError("The interval of the risk must have two ends, around the risk.")
+    if "nodes" in {rule.check for rule in kind.arrays.values()} and (
+        release.arrays["features"].max(initial=-1) >= width
+    ):
+        raise CorruptFileError("A tree looks at a column that the pipeline does not have.")
+    if "columns" in details:
+        declared = declared_pipeline(SpreadColumn.from_json(item) for item in details["columns"])
+        if release.pipeline != declared:
+            raise CorruptFileError("The pipeline is not the one that the columns declare.")
+    factor = release.noise.array
+    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
+        raise CorruptFileError("The noise covariance does not fit the arrays.")

@@ -12,19 +12,6 @@ from suffice.errors import SignatureError, StorageError
 from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import Release, Signature, manifest_bytes
 
-__all__ = [
-    "check_signature",
-    "check_signer",
-    "fingerprint",
-    "generate_keys",
-    "key_fingerprint",
-    "sign",
-    "sign_message",
-    "signing_key",
-    "trusted_keys",
-    "verify",
-]
-
 _MOST_KEY_BYTES = 1 << 16
 _END = b"-----END PUBLIC KEY-----"
 

@@ -23,7 +23,7 @@ from suffice.owner.ledger.tokens import Moment, Role, Token, TokenRecord, mint
 from suffice.owner.policy import Policy
 from suffice.protocol.export import BudgetRecord
 from suffice.protocol.messages import MOST_BYTES, Countered, Granted, Proposal, Refused
-from suffice.service.auth import Caller
+from suffice.service.auth import check_covers_all, sees_all
 from suffice.service.limits import read_body, read_json
 from suffice.service.oversight import (
     Accounts,
@@ -47,20 +47,6 @@ from suffice.service.workers import (
     Service,
     read_decision,
 )
-
-__all__ = [
-    "ComparisonDocument",
-    "DataDocument",
-    "HealthDocument",
-    "NewToken",
-    "ProposalStatus",
-    "TokenRequest",
-    "api_router",
-    "checkpoint_of",
-    "json_response",
-    "oversight_router",
-    "returns",
-]
 
 _Responses = dict[int | str, dict[str, Any]]
 _FAILURES = problem_responses(
@@ -146,12 +132,7 @@ class TokenRequest:
 def returns(schema: Any, status: HTTPStatus = HTTPStatus.OK) -> _Responses:
     """Return what the OpenAPI document says about an answer in JSON.
 
-    Parameters
-    ----------
-    schema
-        A dataclass or another annotation for `strict_json.schema`, or a schema itself.
-    status
-        The status of the response.
+    ``schema`` is an annotation for `strict_json.schema`, such as a dataclass, or a schema itself.
     """
     described = schema if isinstance(schema, dict) else strict_json.schema(schema)
     content = {"application/json": {"schema": described}}
@@ -188,17 +169,17 @@ def oversight_router(service: Service) -> APIRouter:
     entries_shown = returns(tuple[EntryRecord, ...])
 
     @router.get("/datasets/{dataset}/log", responses={**entries_shown, **_ALTERED})
-    def log(dataset: Name, caller: Annotated[Caller, Depends(overseer)]) -> Response:
+    def log(dataset: Name, caller: Annotated[Token, Depends(overseer)]) -> Response:
         """List the entries of the audit log about a data set, and about the ledger as a whole."""
         service.authenticator.served(caller, dataset)
-        entries = accounts.whole_log(caller.token).entries
+        entries = accounts.whole_log(caller).entries
         own = [entry for entry in entries if concerns(entry, dataset)]
-        return json_response([entry_record(entry) for entry in visible_entries(own, caller.token)])
+        return json_response([entry_record(entry) for entry in visible_entries(own, caller)])
 
     @router.get("/log/checkpoint", responses={200: _TEXT, **_ALTERED}, response_class=Response)
-    def checkpoint(caller: Annotated[Caller, Depends(overseer)]) -> Response:
+    def checkpoint(caller: Annotated[Token, Depends(overseer)]) -> Response:
         """Return the signed head of the audit log, as `suffice ledger checkpoint` writes it."""
-        text = accounts.checkpoint(caller.token).to_text()
+        text = accounts.checkpoint(caller).to_text()
         return Response(text, media_type="text/plain")
 
     @router.post(
@@ -206,48 +187,40 @@ def oversight_router(service: Service) -> APIRouter:
         responses={**returns(ComparisonDocument), **_FAILURES_OF_BODIES},
         openapi_extra=_CHECKPOINT_BODY,
     )
-    async def verify(request: Request, caller: Annotated[Caller, Depends(overseer)]) -> Response:
+    async def verify(request: Request, caller: Annotated[Token, Depends(overseer)]) -> Response:
         """Say whether the ledger still contains an older checkpoint, whose text is the body."""
         body = await read_body(request, 4 * _LONGEST_CHECKPOINT)
         older = checkpoint_of(body.decode("ascii", "replace"))
-        return json_response(await run_in_threadpool(_comparison, accounts, caller.token, older))
+
+        def compared() -> ComparisonDocument:
+            log = accounts.log(caller)
+            comparison = compare(log, older, accounts.key_id)
+            return ComparisonDocument(
+                verdict=comparison.verdict,
+                agrees=comparison.agrees,
+                words=tuple(comparison.words),
+                entries=len(log.entries) or None,
+                head=log.head or None,
+                frozen=log.frozen or None,
+                checkpoint_key=older.key_id,
+                service_key=accounts.key_id,
+            )
+
+        return json_response(await run_in_threadpool(compared))
 
     @router.get(
         "/export", responses={**returns({"type": "object"}), **_ALTERED}, response_class=Response
     )
-    def export(caller: Annotated[Caller, Depends(overseer)]) -> Response:
+    def export(caller: Annotated[Token, Depends(overseer)]) -> Response:
         """Return everything that your token shows as one signed document."""
-        return Response(accounts.export(caller.token).encode(), media_type="application/json")
+        return Response(accounts.export(caller).encode(), media_type="application/json")
 
     return router
 
 
 def checkpoint_of(text: str) -> Checkpoint:
-    """Return the checkpoint in a text that was sent or pasted; blanks around it do not matter.
-
-    Raises
-    ------
-    CorruptFileError
-        If it is no checkpoint.
-    SignatureError
-        If its signature does not belong to it.
-    """
+    """Return the checkpoint in a text that was sent or pasted; blanks around it do not matter."""
     return Checkpoint.from_text(text.replace("\r\n", "\n").strip())
-
-
-def _comparison(accounts: Accounts, token: Token, older: Checkpoint) -> ComparisonDocument:
-    log = accounts.log(token)
-    comparison = compare(log, older, accounts.key_id)
-    return ComparisonDocument(
-        verdict=comparison.verdict,
-        agrees=comparison.agrees,
-        words=tuple(comparison.words),
-        entries=len(log.entries) or None,
-        head=log.head or None,
-        frozen=log.frozen or None,
-        checkpoint_key=older.key_id,
-        service_key=accounts.key_id,
-    )
 
 
 _MOST_SMALL_BYTES = 10_000
@@ -273,13 +246,13 @@ def _data_routes(service: Service) -> APIRouter:
     anyone = service.authenticator.requires(*Role)
 
     @router.get("/datasets", responses=returns(tuple[DataDocument, ...]))
-    def datasets(caller: Annotated[Caller, Depends(anyone)]) -> Response:
+    def datasets(caller: Annotated[Token, Depends(anyone)]) -> Response:
         """List the data sets that your token covers."""
-        visible = {n: d for n, d in service.settings.datasets.items() if caller.token.covers(n)}
+        visible = {n: d for n, d in service.settings.datasets.items() if caller.covers(n)}
         return json_response([_data(service, name, served) for name, served in visible.items()])
 
     @router.get("/datasets/{dataset}/balance", responses=returns(tuple[BudgetRecord, ...]))
-    def balance(dataset: Name, caller: Annotated[Caller, Depends(anyone)]) -> Response:
+    def balance(dataset: Name, caller: Annotated[Token, Depends(anyone)]) -> Response:
         """Show what is left of each budget of a data set."""
         service.authenticator.served(caller, dataset)
         return json_response([budget_record(balance) for balance in service.balance(dataset)])
@@ -313,29 +286,46 @@ def _proposal_routes(service: Service) -> APIRouter:
         openapi_extra=_body(Proposal.schema()),
     )
     async def propose(
-        dataset: Name, request: Request, caller: Annotated[Caller, Depends(askers)]
+        dataset: Name, request: Request, caller: Annotated[Token, Depends(askers)]
     ) -> Response:
         """Send a proposal, the file that `suffice propose` writes. The same one is stored once."""
         served = service.authenticator.served(caller, dataset)
-        body = await read_json(request, _most_bytes(served))
-        return await run_in_threadpool(_store, service, caller, dataset, body)
+        names = sum(len(name) for name in served.policy.features or ())
+        # A larger proposal names features that are not granted.
+        body = await read_json(request, min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names))
+
+        def stored() -> Response:
+            proposal = Proposal.load(body)
+            digest, canonical = proposal.digest, proposal.encode()
+            limits = service.settings.limits
+            if not service.records.add_proposal(dataset, digest, canonical, caller.id, limits):
+                raise Problem(
+                    HTTPStatus.TOO_MANY_REQUESTS,
+                    "Too many proposals wait for an answer, or your token has sent all that it may."
+                    " Try again later, or ask the owner.",
+                    {"Retry-After": "10"},
+                )
+            service.workers.notify(dataset)
+            return _answer_response(service.proposal(caller, dataset, digest))
+
+        return await run_in_threadpool(stored)
 
     @router.get("/datasets/{dataset}/proposals", responses=returns(tuple[ProposalStatus, ...]))
     def proposals(
-        dataset: Name, caller: Annotated[Caller, Depends(anyone)], after: After = None
+        dataset: Name, caller: Annotated[Token, Depends(anyone)], after: After = None
     ) -> Response:
         """List the proposals that you may see, oldest first: at most 100, after one that you name.
 
         To see more, ask again and name the last digest of the list as "after".
         """
         service.authenticator.served(caller, dataset)
-        sender = None if caller.sees_all else caller.token.id
+        sender = None if sees_all(caller) else caller.id
         listed = service.records.page(dataset, sender, after=after, most=_MOST_LISTED)
         return json_response([_status(stored) for stored in listed])
 
     @router.get("/datasets/{dataset}/proposals/{digest}", responses={**_ANSWER, **_WAITING})
     def answer(
-        dataset: Name, digest: Digest, caller: Annotated[Caller, Depends(anyone)]
+        dataset: Name, digest: Digest, caller: Annotated[Token, Depends(anyone)]
     ) -> Response:
         """Return the answer to a proposal, or 202 while there is none."""
         return _answer_response(service.proposal(caller, dataset, digest))
@@ -346,7 +336,7 @@ def _proposal_routes(service: Service) -> APIRouter:
         response_class=Response,
     )
     def release(
-        dataset: Name, digest: Digest, caller: Annotated[Caller, Depends(anyone)]
+        dataset: Name, digest: Digest, caller: Annotated[Token, Depends(anyone)]
     ) -> Response:
         """Return the bytes of the release that a proposal was granted."""
         proposal = service.proposal(caller, dataset, digest)
@@ -355,28 +345,6 @@ def _proposal_routes(service: Service) -> APIRouter:
         return Response(proposal.release, media_type="application/octet-stream")
 
     return router
-
-
-def _most_bytes(served: ServedData) -> int:
-    """Return how large a proposal may be: larger ones name features that are not granted."""
-    names = sum(len(name) for name in served.policy.features or ())
-    return min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names)
-
-
-def _store(service: Service, caller: Caller, dataset: str, body: bytes) -> Response:
-    """Store a proposal and wake its worker; a second copy of it is the first one."""
-    proposal = Proposal.load(body)
-    limits, sender = service.settings.limits, caller.token.id
-    canonical = proposal.encode()
-    if not service.records.add_proposal(dataset, proposal.digest, canonical, sender, limits):
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "Too many proposals wait for an answer, or your token has sent all that it may. Try"
-            " again later, or ask the owner.",
-            {"Retry-After": "10"},
-        )
-    service.workers.notify(dataset)
-    return _answer_response(service.proposal(caller, dataset, proposal.digest))
 
 
 def _decision_routes(service: Service) -> APIRouter:
@@ -389,7 +357,7 @@ def _decision_routes(service: Service) -> APIRouter:
         openapi_extra=_body(strict_json.schema(Approval | Rejection)),
     )
     async def decision(
-        dataset: Name, digest: Digest, request: Request, caller: Annotated[Caller, Depends(owner)]
+        dataset: Name, digest: Digest, request: Request, caller: Annotated[Token, Depends(owner)]
     ) -> Response:
         """Grant a waiting proposal ({"grant": true}), or refuse it with a "reason"."""
         body = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
@@ -427,9 +395,9 @@ def _token_routes(service: Service) -> APIRouter:
     owner = service.authenticator.requires(Role.OWNER)
 
     @router.get("/tokens", responses=returns(tuple[TokenRecord, ...]))
-    def tokens(caller: Annotated[Caller, Depends(owner)]) -> Response:
+    def tokens(caller: Annotated[Token, Depends(owner)]) -> Response:
         """List all tokens, without their secrets."""
-        caller.check_covers_all()
+        check_covers_all(caller)
         return json_response([token.record() for token in service.records.tokens()])
 
     @router.post(
@@ -438,9 +406,9 @@ def _token_routes(service: Service) -> APIRouter:
         responses={**returns(NewToken, HTTPStatus.CREATED), **_FAILURES_OF_BODIES},
         openapi_extra=_body(strict_json.schema(TokenRequest, defaults=True)),
     )
-    async def new(request: Request, caller: Annotated[Caller, Depends(owner)]) -> JSONResponse:
+    async def new(request: Request, caller: Annotated[Token, Depends(owner)]) -> JSONResponse:
         """Make a token: {"role": "learner", "scope": [...], "holder": TEXT, "days": 90}."""
-        caller.check_covers_all()
+        check_covers_all(caller)
         body = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
         asked = strict_json.read(TokenRequest, body, "token", defaults=True, error=ParameterError)
         if not {*asked.scope} <= service.settings.datasets.keys():
@@ -450,9 +418,9 @@ def _token_routes(service: Service) -> APIRouter:
         return json_response(NewToken(**vars(token.record()), token=text), HTTPStatus.CREATED)
 
     @router.delete("/tokens/{identity}", status_code=204, response_class=Response)
-    def revoke(identity: Identity, caller: Annotated[Caller, Depends(owner)]) -> Response:
+    def revoke(identity: Identity, caller: Annotated[Token, Depends(owner)]) -> Response:
         """Revoke a token. It is useless from now on."""
-        caller.check_covers_all()
+        check_covers_all(caller)
         if service.records.token(identity) is None:
             raise not_found()
         service.records.revoke_token(identity)

@@ -28,17 +28,9 @@ from suffice.service.problems import install_problems
 from suffice.service.settings import Settings
 from suffice.service.workers import Service
 
-__all__ = ["LogLine", "exits_on_signals", "make_app", "run_server"]
-
 
 def make_app(settings: Settings) -> FastAPI:
-    """Return the application; its workers run from start-up to shut-down.
-
-    Parameters
-    ----------
-    settings
-        What is served.
-    """
+    """Return the application; its workers run from start-up to shut-down."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -103,23 +95,8 @@ class LogLine(logging.Formatter):
 def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[str], None]) -> None:
     """Serve until the process is told to stop; then finish the proposals in hand, and return.
 
-    No access log is written: addresses and times of requests are nobody's business.
-
-    Parameters
-    ----------
-    settings
-        What is served, and where.
-    port
-        The port, instead of that in the settings.
-    tell
-        Gets the address of the pages once the service is up.
-
-    Raises
-    ------
-    ParameterError
-        If the certificate cannot be used.
-    ServiceError
-        If the service cannot listen there.
+    No access log is written: addresses and times of requests are nobody's business. A port
+    replaces that of the settings. ``tell`` gets the address of the pages once the service is up.
     """
     where = settings.server if port is None else replace(settings.server, port=port)
     Connection.make_room()

@@ -1,4 +1,4 @@
-"""Who is calling: a request's token becomes a `Caller`, a page's cookie a `Session`, or nothing.
+"""Who is calling: a request's header becomes a `Token`, a page's cookie a `Session`, or nothing.
 
 A request without a good token, and a form that is not its session's own, end here.
 """
@@ -19,85 +19,61 @@ from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import ServedData, Settings
 
-__all__ = ["Authenticator", "Caller", "Session", "Sessions", "SignInNeeded"]
+_OVERSEERS = (Role.OWNER, Role.OFFICER)  # they see the pages, and what others proposed
 
 
-@dataclass(frozen=True)
-class Caller:
-    """The holder of a good token.
+def check_covers_all(token: Token) -> None:
+    """Raise unless the token covers every data set: tokens are for all of them."""
+    if token.scope:
+        raise Problem(HTTPStatus.FORBIDDEN, "Your token does not cover every data set.")
 
-    Attributes
-    ----------
-    token : Token
-        The token.
-    """
 
-    token: Token
-
-    def check_covers_all(self) -> None:
-        """Raise unless the token covers every data set: tokens are for all of them."""
-        if self.token.scope:
-            raise Problem(HTTPStatus.FORBIDDEN, "Your token does not cover every data set.")
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether the caller sees what others proposed."""
-        return self.token.role in (Role.OWNER, Role.OFFICER)
+def sees_all(token: Token) -> bool:
+    """Say whether the holder of a token sees what others proposed."""
+    return token.role in _OVERSEERS
 
 
 class Authenticator:
-    """Checks tokens, roles, scopes and rates, in one place for every route.
-
-    Parameters
-    ----------
-    settings
-        What is served, and how much may be asked for.
-    records
-        Where tokens are kept.
-    """
+    """Checks tokens, roles, scopes and rates, in one place for every route."""
 
     def __init__(self, settings: Settings, records: ServiceRecords) -> None:
         self._settings, self._records = settings, records
         self._rate = RequestRate(settings.limits.requests_per_minute)
         self._unauthenticated = RequestRate(settings.limits.requests_per_minute)
 
-    def requires(self, *roles: Role) -> Callable[[Request], Caller]:
+    def requires(self, *roles: Role) -> Callable[[Request], Token]:
         """Return a dependency that lets the holders of tokens with one of these roles in."""
 
-        def check(request: Request) -> Caller:
-            caller = self._caller(request)
-            if caller.token.role not in roles:
+        def check(request: Request) -> Token:
+            values = request.headers.getlist("authorization")
+            scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
+            parts = parse(text.strip()) if scheme.lower() == "bearer" else None
+            token = None if parts is None else self._records.token(parts[0])
+            if parts is None or token is None or not token.opens_with(parts[1]):
+                self._unauthenticated.check(address_of(request))
+                raise _unknown()
+            self._rate.check(token.id)
+            if not token.is_good(utc_now()):
+                raise _unknown()
+            self._records.note_use(token)
+            if token.role not in roles:
                 raise Problem(HTTPStatus.FORBIDDEN, "Your token does not allow this.")
-            return caller
+            return token
 
         return check
 
-    def served(self, caller: Caller, dataset: str) -> ServedData:
+    def served(self, caller: Token, dataset: str) -> ServedData:
         """Return a data set that the caller may see, or raise as if there were none."""
         served = self._settings.datasets.get(dataset)
-        if served is None or not caller.token.covers(dataset):
+        if served is None or not caller.covers(dataset):
             raise not_found()
         return served
 
-    def may_see(self, caller: Caller, proposal: StoredProposal) -> bool:
+    def may_see(self, caller: Token, proposal: StoredProposal) -> bool:
         """Say whether the caller may see a proposal: its own, or all."""
-        return caller.sees_all or self._records.has_sent(
-            caller.token.id, proposal.dataset, proposal.digest
+        return sees_all(caller) or self._records.has_sent(
+            caller.id, proposal.dataset, proposal.digest
         )
-
-    def _caller(self, request: Request) -> Caller:
-        values = request.headers.getlist("authorization")
-        scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
-        parts = parse(text.strip()) if scheme.lower() == "bearer" else None
-        token = None if parts is None else self._records.token(parts[0])
-        if parts is None or token is None or not token.opens_with(parts[1]):
-            self._unauthenticated.check(address_of(request))
-            raise _unknown()
-        self._rate.check(token.id)
-        if not token.is_good(utc_now()):
-            raise _unknown()
-        self._records.note_use(token)
-        return Caller(token)
 
 
 def _unknown() -> Problem:
@@ -112,7 +88,6 @@ _COOKIE = "suffice_session"
 _HOURS = 8
 _BYTES = 32
 _MOST_FORM_BYTES = 10_000
-_PAGES_FOR = (Role.OWNER, Role.OFFICER)
 
 
 class SignInNeeded(Exception):  # noqa: N818  # no error: the reader is sent to the sign-in page
@@ -121,24 +96,12 @@ class SignInNeeded(Exception):  # noqa: N818  # no error: the reader is sent to 
 
 @dataclass(frozen=True)
 class Session:
-    """A reader who signed in.
+    """A reader who signed in."""
 
-    Attributes
-    ----------
-    hash : str
-        The hash of the cookie.
-    token : Token
-        The token that began it. A session ends with its token.
-    csrf : str
-        What every form of the session must send back.
-    expires : datetime
-        When it ends, UTC.
-    """
-
-    hash: str
-    token: Token
-    csrf: str
-    expires: datetime
+    hash: str  # of the cookie
+    token: Token  # that began it: a session ends with its token
+    csrf: str  # what every form of the session must send back
+    expires: datetime  # UTC
 
 
 class Sessions:
@@ -147,13 +110,6 @@ class Sessions:
     A session's cookie is HttpOnly and SameSite=Strict, and lasts for a working day. Its hash is
     stored. Every form holds the session's CSRF token, and a browser that says that a form came from
     another site is not believed. Behind a proxy, which may rewrite it, the Host header is not used.
-
-    Parameters
-    ----------
-    settings
-        Whether cookies must stay on TLS, and under which path.
-    records
-        Where sessions are kept, for all servers.
     """
 
     def __init__(self, settings: Settings, records: ServiceRecords) -> None:
@@ -168,7 +124,7 @@ class Sessions:
         token = None if parts is None else self._records.token(parts[0])
         if parts is None or token is None or not token.opens_with(parts[1]):
             return False
-        if not token.is_good(utc_now()) or token.role not in _PAGES_FOR:
+        if not token.is_good(utc_now()) or token.role not in _OVERSEERS:
             return False
         secret = secrets.token_urlsafe(_BYTES)
         expires = utc_now() + timedelta(hours=_HOURS)
@@ -187,13 +143,7 @@ class Sessions:
         return True
 
     def find(self, request: Request) -> Session:
-        """Return the session of a request.
-
-        Raises
-        ------
-        SignInNeeded
-            If it has none, or the session or its token has ended.
-        """
+        """Return the session of a request; one whose token has ended has ended too."""
         row = self._records.session(secret_hash(request.cookies.get(_COOKIE, "")))
         if row is None:
             self._unauthenticated.check(address_of(request))
@@ -212,13 +162,7 @@ class Sessions:
         response.delete_cookie(_COOKIE, path=self._server.prefix or "/")
 
     async def form(self, request: Request, session: Session) -> dict[str, str]:
-        """Return the fields of a form that this session was shown.
-
-        Raises
-        ------
-        Problem
-            403 if the form is not the session's own.
-        """
+        """Return the fields of a form that this session was shown."""
         fields = await self.read_form(request)
         if not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
             raise Problem(
@@ -227,13 +171,7 @@ class Sessions:
         return fields
 
     async def read_form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form from this site.
-
-        Raises
-        ------
-        Problem
-            403 if the browser says that another site sent it.
-        """
+        """Return the fields of a form from this site."""
         if not self._is_from_here(request):
             raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
         body = await read_body(request, _MOST_FORM_BYTES)

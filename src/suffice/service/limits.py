@@ -20,9 +20,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from suffice.service.problems import Problem, problem_response
 
-__all__ = ["Connection", "Guard", "RequestRate", "address_of", "read_body", "read_json"]
-
-
 _MINUTE = 60.0
 _MOST_CALLERS = 10_000
 _BODY_SECONDS = 30.0
@@ -35,14 +32,8 @@ class RequestRate:
     """Lets each caller make a number of requests in a minute, evenly or all at once.
 
     A caller has a bucket of ``per_minute`` requests, which fills again at that rate. Only the last
-    ten thousand callers have one: a caller who was forgotten starts with a full bucket.
-
-    Parameters
-    ----------
-    per_minute : int
-        The size of a bucket.
-    clock : callable
-        Returns seconds; for tests.
+    ten thousand callers have one: a caller who was forgotten starts with a full bucket. The clock,
+    in seconds, is for tests.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,10 +44,7 @@ class RequestRate:
     def check(self, caller: str) -> None:
         """Take one request out of a caller's bucket, or raise if it is empty.
 
-        Raises
-        ------
-        Problem
-            429, with the seconds after which there is room again.
+        The problem (429) states the seconds after which there is room again.
         """
         now = self._clock()
         with self._lock:
@@ -92,13 +80,7 @@ def address_of(request: Request) -> str:
 
 
 async def read_json(request: Request, most: int) -> bytes:
-    """Return the body of a request that says that it is JSON, or says nothing.
-
-    Raises
-    ------
-    Problem
-        415 if it says something else, and what `read_body` raises.
-    """
+    """Return the body of a request that says that it is JSON, or says nothing."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0]
     if kind.strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON, as application/json.")
@@ -106,13 +88,7 @@ async def read_json(request: Request, most: int) -> bytes:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request; give up as soon as it is too large, or too slow.
-
-    Raises
-    ------
-    Problem
-        413 if it has more than ``most`` bytes, 408 if it takes too long, 415 if it is compressed.
-    """
+    """Return the body of a request; give up as soon as it is too large, or too slow."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as it is, uncompressed.")
     length = request.headers.get("content-length", "0")
@@ -155,14 +131,7 @@ class Guard:
 
     The application answers inside this guard. Also a failure that nobody expected gets the headers
     that keep responses out of caches, frames and other sites, and a problem document that tells
-    nothing.
-
-    Parameters
-    ----------
-    app
-        The application.
-    tls
-        Whether readers reach the service over TLS, its own or that of a proxy.
+    nothing. ``tls`` says whether readers reach the service over TLS, its own or that of a proxy.
     """
 
     def __init__(self, app: ASGIApp, *, tls: bool) -> None:
@@ -186,7 +155,9 @@ class Guard:
             await send(message)
 
         try:
-            if _has_two_lengths(Headers(scope=scope)):
+            headers = Headers(scope=scope)
+            if "transfer-encoding" in headers and "content-length" in headers:
+                # A proxy and this server could disagree about where the request ends.
                 detail = "A request has a length or is chunked, not both."
                 refusal = problem_response(HTTPStatus.BAD_REQUEST, detail, {"Connection": "close"})
                 await refusal(scope, receive, send_secured)
@@ -204,11 +175,6 @@ class Guard:
             await failure(scope, receive, send_secured)
 
 
-def _has_two_lengths(headers: Headers) -> bool:
-    """Say whether a proxy and this server could disagree about where the request ends."""
-    return "transfer-encoding" in headers and "content-length" in headers
-
-
 _MOST = 2000  # connections
 _SPARE_FILES = 200  # for databases, tables and workers
 _HEAD_SECONDS = 10.0  # for a request's head, and between two requests
@@ -224,14 +190,9 @@ class Connection(H11Protocol):
     A connection without a complete head after ten seconds ends, and so does one whose other side
     reads nothing for a minute. When too many are open, the one that has waited longest for its
     request gives way.
-
-    Attributes
-    ----------
-    most : int
-        How many may be open.
     """
 
-    most: ClassVar[int] = _MOST
+    most: ClassVar[int] = _MOST  # that may be open
     _head_timer: asyncio.TimerHandle | None = None
     _reading_timer: asyncio.TimerHandle | None = None
     _opened = 0.0

@@ -15,15 +15,14 @@ from typing import Any, Literal
 
 from suffice.errors import LedgerError
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.ledger import LostEntriesError, check_continues
 from suffice.owner.ledger.log import KINDS, Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
 from suffice.owner.ledger.rules import OTHER, STATES, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.tokens import Token
-from suffice.owner.ledger.verification import LostEntriesError, check_continues
 from suffice.owner.policy import Terms
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
-from suffice.privacy.guarantee import Guarantee
-from suffice.privacy.words import lists, sentences
+from suffice.privacy.guarantee import Guarantee, guarantee_sentences, lists
 from suffice.protocol.export import (
     BudgetRecord,
     ChargeRecord,
@@ -45,25 +44,6 @@ from suffice.service.records import StoredProposal
 from suffice.service.settings import ServedData
 from suffice.service.workers import Service
 
-__all__ = [
-    "Accounts",
-    "ChargeView",
-    "CheckedLog",
-    "Comparison",
-    "DatasetView",
-    "EntryRecord",
-    "ProposalView",
-    "budget_record",
-    "compare",
-    "concerns",
-    "entry_record",
-    "entry_words",
-    "kind_words",
-    "read_log",
-    "visible_entries",
-]
-
-
 _OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
 _ALTERED = (
     "The ledger and its log do not agree, or the log is broken. The ledger was altered. Do not"
@@ -80,24 +60,12 @@ _ANCHORS = {
 
 @dataclass(frozen=True)
 class CheckedLog:
-    """An audit log that was read and checked.
+    """An audit log that was read and checked."""
 
-    Attributes
-    ----------
-    entries : list of LogEntry
-        The entries, oldest first; none if the log is broken.
-    problem : str
-        What is wrong with log or ledger; empty if nothing is.
-    frozen : str
-        Why nothing can be charged until the ledger is recovered; empty if it can.
-    anchor : str
-        What keeps the end of the log outside the ledger: file, command or none.
-    """
-
-    entries: list[LogEntry] = field(default_factory=list)
-    problem: str = ""
-    frozen: str = ""
-    anchor: str = "none"
+    entries: list[LogEntry] = field(default_factory=list)  # oldest first; none if it is broken
+    problem: str = ""  # what is wrong with log or ledger
+    frozen: str = ""  # why nothing can be charged until the ledger is recovered
+    anchor: str = "none"  # what keeps the end of the log outside the ledger: file, command or none
 
     @property
     def head(self) -> str:
@@ -137,17 +105,11 @@ def read_log(ledger: Ledger, token: Token) -> CheckedLog:
 class Comparison:
     """What became of an older checkpoint.
 
-    Attributes
-    ----------
-    verdict : str
-        agrees, lost (entries are missing or others), altered (the log is broken), or
-        another-ledger.
-    words : list of str
-        The same in sentences.
+    It is lost where entries are missing or others, and altered where the log is broken.
     """
 
     verdict: Literal["agrees", "lost", "altered", "another-ledger"]
-    words: list[str]
+    words: list[str]  # the same in sentences
 
     @property
     def agrees(self) -> bool:
@@ -156,16 +118,9 @@ class Comparison:
 
 
 def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
-    """Return whether a log continues an older checkpoint.
+    """Return whether a log, as it is now, continues an older checkpoint.
 
-    Parameters
-    ----------
-    log
-        The log, as it is now.
-    checkpoint
-        An older head of it, with a signature that is good for its own key.
-    key_id
-        The short name of the service's key.
+    The checkpoint's signature is good for its own key; ``key_id`` is the service's.
     """
     other_key = (
         f"This checkpoint is signed with key {checkpoint.key_id}. The service signs with key"
@@ -348,24 +303,12 @@ _ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", 
 
 @dataclass(frozen=True)
 class ProposalView:
-    """A proposal, and what became of it.
-
-    Attributes
-    ----------
-    stored : StoredProposal
-        The proposal as it arrived.
-    senders : list of str
-        The holders of the tokens that sent it.
-    guarantees : tuple of Guarantee
-        What its release states, if there is one.
-    is_lost : bool
-        Whether it was charged, and its output was lost.
-    """
+    """A proposal, and what became of it."""
 
     stored: StoredProposal
-    senders: list[str]
-    guarantees: tuple[Guarantee, ...]
-    is_lost: bool
+    senders: list[str]  # the holders of the tokens that sent it
+    guarantees: tuple[Guarantee, ...]  # of its release, if there is one
+    is_lost: bool  # it was charged, and its output was lost
 
     @property
     def proposal(self) -> Proposal:
@@ -401,7 +344,9 @@ class ProposalView:
 
     def guarantee_lines(self) -> list[list[str]]:
         """Return what each guarantee says, takes to be public, and assumes."""
-        return [[*sentences(guarantee), *lists(guarantee)] for guarantee in self.guarantees]
+        return [
+            [*guarantee_sentences(guarantee), *lists(guarantee)] for guarantee in self.guarantees
+        ]
 
     def record(self) -> ProposalRecord:
         """Return the proposal as the export holds it."""
@@ -426,17 +371,9 @@ class ProposalView:
 
 @dataclass(frozen=True)
 class ChargeView:
-    """One charge of a data set's budget.
+    """One charge of a data set's budget."""
 
-    Attributes
-    ----------
-    entry : Entry
-        The charge, as the ledger's history has it.
-    dataset : str
-        The data set. A charge may be of several.
-    """
-
-    entry: Entry
+    entry: Entry  # of the ledger's history; it may be of several data sets
     dataset: str
 
     @property
@@ -472,30 +409,14 @@ class ChargeView:
 
 @dataclass(frozen=True)
 class DatasetView:
-    """A data set with its budgets, proposals and charges.
+    """A data set with its budgets, proposals and charges."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in the ledger.
-    served : ServedData, optional
-        Label, policy and grants; None if the service does not serve it.
-    balances : list of Balance
-        Its budgets.
-    largest_epsilon : float
-        The largest epsilon of a further release of labels; of a data set that is not served, 0.
-    proposals : list of ProposalView
-        What was proposed, newest first.
-    charges : list of ChargeView
-        What was charged, newest first, also by releases from the command line.
-    """
-
-    name: str
-    served: ServedData | None
+    name: str  # in the ledger
+    served: ServedData | None  # None if the service does not serve it
     balances: list[Balance]
-    largest_epsilon: float
-    proposals: list[ProposalView]
-    charges: list[ChargeView]
+    largest_epsilon: float  # of a further release of labels; 0 if the data set is not served
+    proposals: list[ProposalView]  # newest first
+    charges: list[ChargeView]  # newest first, also of releases from the command line
 
     @property
     def counts(self) -> list[tuple[int, str]]:
@@ -529,7 +450,7 @@ def _guarantee_record(guarantee: Guarantee) -> GuaranteeRecord:
         unit=str(guarantee.unit),
         epsilon=None if guarantee.epsilon is None else _finite(guarantee.epsilon),
         delta=guarantee.delta,
-        sentences=tuple(sentences(guarantee)),
+        sentences=tuple(guarantee_sentences(guarantee)),
         public=tuple(str(text) for text in guarantee.public),
         assumes=tuple(str(assumption) for assumption in guarantee.assumptions),
     )
@@ -562,11 +483,6 @@ class Accounts:
     Everything is limited to the data sets that a token covers. Nothing here opens a table:
     proposals and tokens are in the records, budgets and charges in the ledger, and all are public
     or noisy.
-
-    Parameters
-    ----------
-    service
-        What is served, with its records and its ledger.
     """
 
     def __init__(self, service: Service) -> None:
@@ -630,13 +546,7 @@ class Accounts:
         return read_log(self._service.ledger, token)
 
     def whole_log(self, token: Token) -> CheckedLog:
-        """Return the audit log, or raise if it is broken.
-
-        Raises
-        ------
-        Problem
-            409, with what is wrong.
-        """
+        """Return the audit log, or raise if it is broken."""
         log = self.log(token)
         if log.problem:
             raise Problem(HTTPStatus.CONFLICT, log.problem)
@@ -652,11 +562,6 @@ class Accounts:
         """Return everything that a token shows, signed with the service's key.
 
         Balances and log are of the same moment: they are read again if somebody charged meanwhile.
-
-        Raises
-        ------
-        Problem
-            409 if the log is broken, and 503 if it does not stop growing.
         """
         for _ in range(_TRIES):
             log = self.whole_log(token)

@@ -22,7 +22,7 @@ from suffice.owner.ledger.tokens import Role, mint, utc_now
 from suffice.owner.policy import policy_lines
 from suffice.plain_text import escaped
 from suffice.service.api import checkpoint_of
-from suffice.service.auth import Caller, Session, Sessions, SignInNeeded
+from suffice.service.auth import Session, Sessions, SignInNeeded, check_covers_all
 from suffice.service.oversight import (
     Accounts,
     Comparison,
@@ -34,9 +34,6 @@ from suffice.service.oversight import (
 from suffice.service.problems import Problem, not_found
 from suffice.service.settings import Settings
 from suffice.service.workers import Digest, Identity, Name, Service, read_decision
-
-__all__ = ["STATIC", "OversightPages", "Renderer", "install_pages", "rounded_down", "static_file"]
-
 
 _FOLDER = Path(__file__).parent
 STATIC: Mapping[str, str] = {
@@ -51,13 +48,7 @@ _POLICY = (
 
 
 class Renderer:
-    """Makes the pages of one service.
-
-    Parameters
-    ----------
-    settings
-        The name of the organisation, and the path below which the pages are.
-    """
+    """Makes the pages of one service."""
 
     def __init__(self, settings: Settings) -> None:
         self._organisation, self._prefix = settings.organisation, settings.server.prefix
@@ -80,18 +71,9 @@ class Renderer:
     def page(
         self, name: str, session: Session | None, status: int = HTTPStatus.OK, **values: Any
     ) -> HTMLResponse:
-        """Return a page.
+        """Return the page of a template with these values; before signing in, without a session.
 
-        Parameters
-        ----------
-        name
-            The template.
-        session
-            Who reads it; None before signing in.
-        status
-            The status of the response.
-        **values
-            What the template shows; ``problem`` is a sentence above everything else.
+        The value ``problem`` is a sentence above everything else.
         """
         common = {
             "organisation": self._organisation,
@@ -136,17 +118,7 @@ _LARGEST_NUMBER = 10**15
 
 
 class OversightPages:
-    """Adds the pages to a router.
-
-    Parameters
-    ----------
-    accounts
-        What there is to show.
-    renderer
-        How it is shown.
-    sessions
-        Who reads it.
-    """
+    """The pages of report, log and export."""
 
     def __init__(self, accounts: Accounts, renderer: Renderer, sessions: Sessions) -> None:
         self._accounts, self._renderer, self._sessions = accounts, renderer, sessions
@@ -329,7 +301,7 @@ class _Pages:
 
         @router.get(f"{place}/release")
         def release(dataset: Name, digest: Digest, session: reader) -> Response:
-            stored = self._service.proposal(Caller(session.token), dataset, digest)
+            stored = self._service.proposal(session.token, dataset, digest)
             if stored.release is None:
                 raise not_found()
             return Response(stored.release, media_type="application/octet-stream")
@@ -345,7 +317,7 @@ class _Pages:
     def _decision(
         self, session: Session, dataset: str, digest: str, fields: dict[str, str]
     ) -> Response:
-        stored = self._service.proposal(Caller(session.token), dataset, digest)
+        stored = self._service.proposal(session.token, dataset, digest)
         choices = {
             "grant": {"grant": True},
             "refuse": {"grant": False, "reason": fields.get("reason", "")},
@@ -362,7 +334,7 @@ class _Pages:
     def _proposal_page(
         self, session: Session, dataset: str, digest: str, problem: str | None = None
     ) -> Response:
-        stored = self._service.proposal(Caller(session.token), dataset, digest)
+        stored = self._service.proposal(session.token, dataset, digest)
         row = self._accounts.proposal(stored)
         left = [f"{rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
         return self._page(
@@ -381,21 +353,21 @@ class _Pages:
         @router.get("/tokens")
         def tokens(session: reader) -> Response:
             _check_owner(session)
-            Caller(session.token).check_covers_all()
+            check_covers_all(session.token)
             return self._token_page(session)
 
         @router.post("/tokens")
         async def new(request: Request, session: reader) -> Response:
             fields = await self._sessions.form(request, session)
             _check_owner(session)
-            Caller(session.token).check_covers_all()
+            check_covers_all(session.token)
             return await run_in_threadpool(self._make_token, session, fields)
 
         @router.post("/tokens/{identity}/revoke")
         async def revoke(request: Request, identity: Identity, session: reader) -> Response:
             await self._sessions.form(request, session)
             _check_owner(session)
-            Caller(session.token).check_covers_all()
+            check_covers_all(session.token)
             await run_in_threadpool(records.revoke_token, identity)
             return self._to("/tokens")
 

@@ -17,17 +17,6 @@ from starlette.routing import Match
 from suffice import strict_json
 from suffice.errors import LedgerError, ReleaseError, StorageError, SufficeError, UsageError
 
-__all__ = [
-    "MEDIA_TYPE",
-    "Problem",
-    "ProblemDocument",
-    "install_problems",
-    "not_found",
-    "problem_response",
-    "problem_responses",
-]
-
-
 MEDIA_TYPE = "application/problem+json"
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _HEADERS: dict[int, str] = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
@@ -44,17 +33,7 @@ class ProblemDocument:
 
 
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
-    """A request that fails.
-
-    Parameters
-    ----------
-    status : HTTPStatus
-        The status of the response.
-    detail : str
-        What is wrong, and what to do about it, in a sentence for the caller.
-    headers : dict, optional
-        Further headers of the response.
-    """
+    """A request that fails; the detail tells the caller what is wrong, and what to do about it."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None
@@ -86,19 +65,16 @@ def _of_starlette(request: Request, error: Exception) -> JSONResponse:
     status = HTTPStatus(error.status_code)
     headers = error.headers
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
-        headers = {"Allow": ", ".join(_allowed_methods(request))}
+        # Every method of the path: the framework names those of one route alone.
+        routes = request.app.router.routes
+        scopes = [{**request.scope, "method": method} for method in _METHODS]
+        allowed = [
+            scope["method"]
+            for scope in scopes
+            if any(route.matches(scope)[0] is Match.FULL for route in routes)
+        ]
+        headers = {"Allow": ", ".join(allowed)}
     return problem_response(status, status.description, headers)
-
-
-def _allowed_methods(request: Request) -> list[str]:
-    """Return every method of a path; the framework names those of one route alone."""
-    routes = request.app.router.routes
-    scopes = [{**request.scope, "method": method} for method in _METHODS]
-    return [
-        scope["method"]
-        for scope in scopes
-        if any(route.matches(scope)[0] is Match.FULL for route in routes)
-    ]
 
 
 def _of_validation(_: Request, error: Exception) -> JSONResponse:

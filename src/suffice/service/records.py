@@ -21,9 +21,6 @@ from suffice.owner.ledger.tokens import Token, utc_now
 from suffice.protocol.messages import Answer, Proposal
 from suffice.service.settings import Limits
 
-__all__ = ["ServiceRecords", "State", "StoredProposal"]
-
-
 _PROPOSAL = "SELECT dataset, digest, body, received, state, answer, release FROM proposals"
 
 
@@ -38,28 +35,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal that arrived, and what became of it; its bytes are parsed once, when needed.
+    """A proposal that arrived, and what became of it; its bytes are parsed once, when needed."""
 
-    Attributes
-    ----------
-    dataset : str
-        The data set that it was sent to.
-    digest : str
-        The digest of the proposal.
-    body : bytes
-        The proposal, in canonical bytes.
-    received : datetime
-        When it arrived, UTC.
-    state : State
-        What became of it.
-    answer, release : bytes, optional
-        The answer and the release, once there are any.
-    """
-
-    dataset: str
+    dataset: str  # that it was sent to
     digest: str
-    body: bytes
-    received: datetime
+    body: bytes  # the proposal, canonical
+    received: datetime  # UTC
     state: State
     answer: bytes | None = None
     release: bytes | None = None
@@ -76,13 +57,7 @@ class StoredProposal:
 
 
 class ServiceRecords:
-    """Keeps tokens, sessions and proposals in the database of a ledger, for several servers.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        The ledger that the service charges.
-    """
+    """Keeps tokens, sessions and proposals in the database of a ledger, for several servers."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
@@ -105,13 +80,7 @@ class ServiceRecords:
             return records.tokens()
 
     def revoke_token(self, identity: str) -> None:
-        """Make a token useless from now on, at every server.
-
-        Raises
-        ------
-        ParameterError
-            If there is no token of this id.
-        """
+        """Make a token useless from now on, at every server."""
         with self._store.writing() as records:
             exists = records.revoke_token(identity, utc_now())
         if not exists:
@@ -153,14 +122,7 @@ class ServiceRecords:
     ) -> bool:
         """Store a proposal, unless it is there already; say whether there is room for it.
 
-        Parameters
-        ----------
-        dataset, digest, body
-            As in `StoredProposal`.
-        token : str
-            The id of the token that sends it.
-        limits : Limits
-            How many proposals may be without an answer, and how many one token may send.
+        ``token`` is the id of the token that sends it.
         """
         with self._store.writing() as records:
             if _stored(records, dataset, digest) is None:
@@ -205,18 +167,10 @@ class ServiceRecords:
     def page(
         self, dataset: str, sender: str | None, *, after: str | None = None, most: int
     ) -> list[StoredProposal]:
-        """Return some proposals of a data set, oldest first, without their releases.
+        """Return at most ``most`` proposals of a data set, oldest first, without their releases.
 
-        Parameters
-        ----------
-        dataset : str
-            The data set.
-        sender : str, optional
-            The id of a token: only what it sent.
-        after : str, optional
-            The digest of the proposal before the first.
-        most : int
-            How many.
+        With a sender, the id of a token, only what it sent. The list begins after the proposal
+        whose digest is ``after``.
         """
         query = (
             "WITH visible AS (SELECT * FROM proposals AS p WHERE p.dataset = ? AND (? = '' OR"
@@ -255,14 +209,7 @@ class ServiceRecords:
     ) -> bool:
         """Answer a proposal, if it is still where the caller saw it; say whether it was.
 
-        Parameters
-        ----------
-        proposal
-            The proposal, as the caller saw it.
-        answer, release
-            What the learner gets.
-        entry
-            Kind and facts of an entry of the audit log, written in the same transaction.
+        ``entry``, of the audit log, is written in the same transaction.
         """
         statement = (
             "UPDATE proposals SET state = 'answered', answer = ?, release = ? WHERE dataset = ?"

@@ -12,9 +12,6 @@ from suffice.errors import ParameterError, StorageError
 from suffice.owner.policy import Policy
 from suffice.release.file import read_bounded
 
-__all__ = ["EXAMPLE", "FILE_NAME", "Limits", "ServedData", "Server", "Settings"]
-
-
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -65,30 +62,15 @@ features = ["age", "size"]
 
 @dataclass(frozen=True)
 class Server:
-    """Where the service listens.
-
-    Parameters
-    ----------
-    host, port
-        The address. Anything but loopback needs TLS or a proxy that adds it.
-    certificate, certificate_key
-        The files of a TLS certificate and of its key.
-    behind_proxy
-        Whether a proxy in front of the service adds TLS.
-    proxies
-        The addresses or networks of such proxies, with commas between them. Only from them does the
-        service believe whose request it is (X-Forwarded-For).
-    prefix
-        The part of the address before ``/v1``; empty, or with a slash in front and none behind.
-    """
+    """Where the service listens. Anything but loopback needs TLS or a proxy that adds it."""
 
     host: str = "127.0.0.1"
     port: int = 8765
     certificate: Path | None = None
     certificate_key: Path | None = None
-    behind_proxy: bool = False
-    proxies: str = "127.0.0.1,::1"
-    prefix: str = ""
+    behind_proxy: bool = False  # which adds TLS
+    proxies: str = "127.0.0.1,::1"  # only they say whose request it is (X-Forwarded-For)
+    prefix: str = ""  # of the address, before /v1
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
@@ -119,24 +101,12 @@ class Server:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one token may ask for, and how much may wait.
+    """How much one token may ask for, and how much may wait for an answer at the same time."""
 
-    Parameters
-    ----------
-    requests_per_minute
-        Requests of one token, or of one address without a token, in a minute.
-    waiting_proposals
-        Proposals of one data set that may wait for an answer at the same time.
-    waiting_of_one_token
-        Proposals of one token that may wait for an answer at the same time.
-    proposals_of_one_token
-        Proposals that one token may send at all; the service keeps them.
-    """
-
-    requests_per_minute: int = 120
-    waiting_proposals: int = 1000
+    requests_per_minute: int = 120  # of one token, or of one address without a token
+    waiting_proposals: int = 1000  # of one data set
     waiting_of_one_token: int = 100
-    proposals_of_one_token: int = 2000
+    proposals_of_one_token: int = 2000  # at all: the service keeps them
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -148,21 +118,12 @@ class Limits:
 class ServedData:
     """One data set that learners may send proposals to.
 
-    Parameters
-    ----------
-    table
-        The owner's table, as on the command line.
-    label
-        The column that holds the private labels.
-    policy
-        What the owner grants.
-    grants
-        "by-hand": the owner decides on each proposal that the policy allows; "automatic": the
-        policy decides alone.
+    Granted by hand, the owner decides on each proposal that the policy allows; automatically, the
+    policy decides alone.
     """
 
-    table: str
-    label: str
+    table: str  # as on the command line
+    label: str  # the column that holds the private labels
     policy: Policy
     grants: Literal["by-hand", "automatic"] = "by-hand"
 
@@ -176,28 +137,12 @@ class ServedData:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a service needs to know, from one TOML file.
+    """Everything that a service needs to know, from one TOML file."""
 
-    Parameters
-    ----------
-    organisation
-        The name that learners and officers are shown.
-    ledger
-        The ledger that is charged. Tokens and proposals are in its database too.
-    key
-        The private key that signs releases.
-    datasets
-        The served data sets, by their name in the ledger.
-    server
-        Where the service listens.
-    limits
-        How much may be asked for.
-    """
-
-    organisation: str
-    ledger: str
-    key: Path
-    datasets: Mapping[str, ServedData]
+    organisation: str  # as learners and officers are shown it
+    ledger: str  # is charged; tokens and proposals are in its database too
+    key: Path  # the private key that signs releases
+    datasets: Mapping[str, ServedData]  # by their name in the ledger
     server: Server = field(default_factory=Server)
     limits: Limits = field(default_factory=Limits)
 
@@ -207,15 +152,7 @@ class Settings:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Settings":
-        """Return the settings in ``suffice.toml`` of a folder, after checking them completely.
-
-        Raises
-        ------
-        ParameterError
-            If a field is unknown, missing or not what it must be.
-        StorageError
-            If there is no such file.
-        """
+        """Return the settings in ``suffice.toml`` of a folder, after checking them completely."""
         folder = Path(folder)
         path = folder / FILE_NAME
         if not path.is_file():
@@ -229,24 +166,19 @@ class Settings:
         settings = strict_json.read(
             cls, data, f"file {FILE_NAME}", defaults=True, error=ParameterError
         )
-        return _placed(settings, folder)
-
-
-def _placed(settings: Settings, folder: Path) -> Settings:
-    """Return the settings with their paths from the folder of their file."""
-    server, datasets = settings.server, settings.datasets
-    certificate, key = server.certificate, server.certificate_key
-    return replace(
-        settings,
-        ledger=_place(settings.ledger, folder),
-        key=folder / settings.key,
-        datasets={n: replace(d, table=_place(d.table, folder)) for n, d in datasets.items()},
-        server=replace(
-            server,
-            certificate=certificate and folder / certificate,
-            certificate_key=key and folder / key,
-        ),
-    )
+        server, datasets = settings.server, settings.datasets
+        certificate, key = server.certificate, server.certificate_key
+        return replace(
+            settings,
+            ledger=_place(settings.ledger, folder),
+            key=folder / settings.key,
+            datasets={n: replace(d, table=_place(d.table, folder)) for n, d in datasets.items()},
+            server=replace(
+                server,
+                certificate=certificate and folder / certificate,
+                certificate_key=key and folder / key,
+            ),
+        )
 
 
 def _place(text: str, folder: Path) -> str:

@@ -34,27 +34,13 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rules import Balance
+from suffice.owner.ledger.tokens import Token
 from suffice.protocol.grant import entry_about
 from suffice.protocol.messages import Line, Refused
-from suffice.service.auth import Authenticator, Caller
+from suffice.service.auth import Authenticator
 from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
-
-__all__ = [
-    "After",
-    "Approval",
-    "Digest",
-    "Identity",
-    "Name",
-    "Outcome",
-    "Rejection",
-    "Service",
-    "Workers",
-    "answer_proposal",
-    "read_decision",
-]
-
 
 LOGGER = logging.getLogger("suffice.service")
 _REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
@@ -72,13 +58,7 @@ _AT_WORK = threading.Lock()  # of a worker process
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a proposal in a worker.
-
-    Attributes
-    ----------
-    answer, release : bytes, optional
-        The answer, and the release if it grants one. Without an answer the owner has to decide.
-    """
+    """What became of a proposal in a worker; without an answer the owner has to decide."""
 
     answer: bytes | None = None
     release: bytes | None = None
@@ -88,25 +68,12 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
     """Protects each label: answers one proposal, as `suffice.protocol.grant.grant` does.
 
     The answer never depends on a label. An error that a proposal causes becomes a refusal with a
-    fixed sentence, because a message could tell the learner more than an answer may. Without an
-    answer the owner has to decide.
-
-    Parameters
-    ----------
-    settings
-        What the service serves.
-    stored
-        The proposal, and whether its owner has approved it.
-
-    Raises
-    ------
-    PendingRequestError
-        If another server is at work on the same proposal.
-    LedgerError, StorageError
-        If the ledger cannot be used now.
+    fixed sentence, because a message could tell the learner more than an answer may. It raises
+    PendingRequestError if another server is at work on the same proposal, and LedgerError or
+    StorageError if the ledger cannot be used now.
     """
     from suffice.protocol import grant
-    from suffice.release.codec import encode
+    from suffice.release.release import encode
     from suffice.tables.files import TableFile
 
     proposal, served = stored.proposal, settings.datasets[stored.dataset]
@@ -166,15 +133,7 @@ def _end_with_the_server() -> None:
 
 
 class Workers:
-    """Works on the proposals of every data set until it is closed.
-
-    Parameters
-    ----------
-    settings
-        What the service serves.
-    records
-        Where proposals are stored.
-    """
+    """Works on the proposals of every data set until it is closed."""
 
     def __init__(self, settings: Settings, records: ServiceRecords) -> None:
         self._settings, self._records = settings, records
@@ -288,50 +247,27 @@ class Rejection:
 
 
 def read_decision(value: object) -> Approval | Rejection:
-    """Return the decision of an owner, from plain JSON values.
-
-    Raises
-    ------
-    ParameterError
-        If it is neither ``{"grant": true}`` nor ``{"grant": false, "reason": TEXT}``.
-    """
+    """Return the decision of an owner: ``{"grant": true}``, or false with a ``"reason"``."""
     refuses = isinstance(value, dict) and value.get("grant") is False
     kind: type[Approval | Rejection] = Rejection if refuses else Approval
     return strict_json.read(kind, value, "decision", error=ParameterError)
 
 
 class Service:
-    """What the routes share: settings, records, ledger, authenticator and workers.
-
-    Parameters
-    ----------
-    settings
-        What is served.
-
-    Raises
-    ------
-    LedgerError
-        If the ledger does not exist, or has no budget for a served data set.
-    StorageError
-        If the key does not exist.
-    """
+    """What the routes share: settings, records, ledger, authenticator and workers."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
-        self._check_ready()
+        for name, served in settings.datasets.items():
+            self.ledger.classes(name, served.label)  # raises if it has no budget yet
+        if not settings.key.is_file():
+            raise StorageError(
+                f"The key {settings.key} does not exist. Make it with `suffice keygen`."
+            )
         self.records = ServiceRecords(self.ledger)
         self.authenticator = Authenticator(settings, self.records)
         self.workers = Workers(settings, self.records)
-
-    def _check_ready(self) -> None:
-        """Raise if a served data set has no budget yet, or releases could not be signed."""
-        for name, served in self.settings.datasets.items():
-            self.ledger.classes(name, served.label)
-        if not self.settings.key.is_file():
-            raise StorageError(
-                f"The key {self.settings.key} does not exist. Make it with `suffice keygen`."
-            )
 
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""
@@ -347,7 +283,7 @@ class Service:
         except UnitError:
             return 0.0
 
-    def proposal(self, caller: Caller, dataset: str, digest: str) -> StoredProposal:
+    def proposal(self, caller: Token, dataset: str, digest: str) -> StoredProposal:
         """Return a proposal that the caller may see, or raise as if there were none."""
         self.authenticator.served(caller, dataset)
         proposal = self.records.proposal(dataset, digest)
@@ -356,15 +292,7 @@ class Service:
         return proposal
 
     def decide(self, stored: StoredProposal, choice: Approval | Rejection) -> None:
-        """Move a waiting proposal on, as its owner decided; what was decided stays decided.
-
-        Raises
-        ------
-        ParameterError
-            If the reason cannot be written into an answer.
-        Problem
-            409 if the proposal does not wait for a decision.
-        """
+        """Move a waiting proposal on, as its owner decided; what was decided stays decided."""
         answer = None
         if isinstance(choice, Rejection):  # first: a reason that no answer can hold is an error
             answer = Refused(stored.digest, (choice.reason,))

@@ -13,13 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables.columns import category_codes, resolve_roles
-from suffice.tables.labels import is_integer
+from suffice.tables.columns import category_codes, is_integer, resolve_roles
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import row_count
 from suffice.tables.table import Table, check_order
-
-__all__ = ["BagDigest", "BagNames", "Bags", "bag_columns", "check_bag_names", "read_bags"]
 
 BagNames = tuple[Any, ...]
 _HASHED_AS = "(bag)"  # one name for all, since an array of bags has none of its own

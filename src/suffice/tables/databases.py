@@ -20,33 +20,16 @@ import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.tables import table
-from suffice.tables.columns import numbers_of, position_of
+from suffice.tables.columns import (
+    LONGEST_TEXT,
+    label_texts,
+    numbers_of,
+    plain_texts,
+    position_of,
+    texts_of,
+)
 from suffice.tables.files import shown_address
-from suffice.tables.labels import LONGEST_TEXT, label_texts, plain_texts, texts_of
 from suffice.tables.table import equal_batches, read_ahead
-
-__all__ = [
-    "TYPED_ROWS",
-    "AdbcDatabase",
-    "Cells",
-    "Column",
-    "Database",
-    "Declared",
-    "DuckDB",
-    "PostgreSQL",
-    "Query",
-    "QueryTable",
-    "SQLite",
-    "as_it_is",
-    "as_label",
-    "as_numbers",
-    "database_at",
-    "file_of",
-    "identifier",
-    "selected",
-    "unusable",
-]
-
 
 Cells = Sequence[pa.Array]
 Declared = Mapping[str, pa.DataType]

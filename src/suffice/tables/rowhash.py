@@ -20,8 +20,6 @@ from suffice.kernels import cells
 from suffice.tables.columns import is_categorical, numeric_columns
 from suffice.tables.table import Table, check_order
 
-__all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
-
 _MISSING_TEXT = 0x6D697373696E6721
 
 

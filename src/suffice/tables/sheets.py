@@ -27,23 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from suffice.errors import StorageError, SufficeError, TableError
-from suffice.tables.columns import number_column
-from suffice.tables.labels import label_texts, texts_of
-
-__all__ = [
-    "SpssColumn",
-    "cell_text",
-    "excel_columns",
-    "excel_names",
-    "is_blank",
-    "public_column",
-    "read_sheet",
-    "sheet_names",
-    "spss_columns",
-    "spss_names",
-    "text_column",
-]
-
+from suffice.tables.columns import label_texts, number_column, texts_of
 
 _MIDNIGHT = time(0)
 _INT64 = 2**63

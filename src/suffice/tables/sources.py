@@ -18,32 +18,21 @@ from suffice.errors import TableError
 from suffice.tables import table as tables_table
 from suffice.tables.columns import feature_names
 from suffice.tables.databases import Query, QueryTable
-from suffice.tables.files import Files, Sheet, TableFile
-from suffice.tables.memory import names_in_memory, table_in_memory
+from suffice.tables.files import StoredTable, TableFile
 from suffice.tables.table import (
     Part,
     SelectedRows,
     Table,
     equal_batches,
     is_ordered,
+    names_in_memory,
     order_columns,
     sizes_of,
+    table_in_memory,
 )
 
-__all__ = [
-    "Picked",
-    "Without",
-    "column_names",
-    "concatenated",
-    "open_columns",
-    "open_declared",
-    "open_table",
-    "row_count",
-]
-
-
 # What is opened again when more is known of its columns; an open table keeps its connection.
-_REOPENED_TYPES = (TableFile, Files, Sheet, Query, QueryTable)
+_REOPENED_TYPES = (TableFile, StoredTable, Query, QueryTable)
 
 
 @dataclass(frozen=True)
@@ -91,39 +80,36 @@ class _WithoutColumns:
         self.ordered, self.order_by = request.ordered, request.order_by
 
 
-class _Concatenated:
+class Concatenated:
+    """The rows of several tables, one after the other, with the schema of the first."""
+
     def __init__(self, tables: Sequence[Table]) -> None:
-        self._tables = tables
-        self.schema = tables[0].schema
+        self._tables, self.schema = tables, tables[0].schema
+        self.ordered = all(map(is_ordered, tables))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``columns`` in order, in batches of one size until the last."""
         parts = (batch for table in self._tables for batch in table.batches(columns))
         return equal_batches(parts, tables_table.BATCH_ROWS)
 
     @property
     def rows(self) -> int | None:
+        """The number of rows, or None."""
         sizes = sizes_of(self._every_part)
         return None if sizes is None else sum(sizes)
 
     @property
     def stays(self) -> str:
+        """Why some rows are read in this process alone, or nothing."""
         return next((part.stays for part in self._every_part if part.stays), "")
 
-    @property
-    def ordered(self) -> bool:
-        return all(map(is_ordered, self._tables))
-
     def parts(self) -> Sequence[Part]:
+        """Return the parts of all tables, or one if their sizes are not known."""
         return [self] if self.rows is None else self._every_part
 
     @cached_property
     def _every_part(self) -> list[Part]:
         return [part for table in self._tables for part in table.parts()]
-
-
-def concatenated(tables: Sequence[Table]) -> Table:
-    """Return the rows of several tables, one after the other, with the schema of the first."""
-    return _Concatenated(tables)
 
 
 def row_count(table: Table, column: str | None = None) -> int:
@@ -148,32 +134,11 @@ def column_names(data: Any) -> list[str]:
 
 
 def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
-    """Return a table over ``data``, in whatever form it came.
+    """Return a table over ``data``: a path, a `TableFile`, a `Query`, a frame or an array.
 
-    A CSV file has no types: each column gets the type of its first rows.
-
-    Parameters
-    ----------
-    data : table
-        A path, a `TableFile`, a `Query`, a frame, an array or an Arrow table.
-    text : iterable of str
-        Columns that are read as text without a look at their cells, such as private labels and
-        declared categories.
-    numbers : iterable of str
-        Columns that are read as numbers without a look at their cells, such as private columns with
-        a declared range. A cell that is no number is missing.
-
-    Returns
-    -------
-    Table
-        The columns with their types.
-
-    Raises
-    ------
-    TableError
-        If the data are not a table.
-    StorageError
-        If a file or a database cannot be read.
+    Columns ``text`` (private labels, declared categories) and ``numbers`` (private columns with a
+    declared range) are read as these without a look at their cells; a cell that is no number is
+    missing. A CSV file has no types: each other column gets the type of its first rows.
     """
     texts, figures = [name for name in text if name is not None], list(numbers)
     if isinstance(data, Without | _WithoutColumns):

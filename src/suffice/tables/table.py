@@ -3,42 +3,32 @@
 Batches have a fixed number of rows, whatever blocks a reader has cut a table into. Where a reader
 cuts can depend on private cells: a longer label moves the next block of bytes of a CSV file.
 Nothing that comes after may notice.
+
+Tables in the memory of this process are here as well: Arrow tables, frames of other libraries,
+arrays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from queue import Full, Queue
-from threading import Event, Thread
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from suffice.errors import TableError
-
-__all__ = [
-    "BATCH_ROWS",
-    "Part",
-    "Piece",
-    "PiecesPart",
-    "RowsPart",
-    "SelectedRows",
-    "Table",
-    "check_order",
-    "equal_batches",
-    "is_ordered",
-    "narrow_batches",
-    "on_one_core",
-    "order_columns",
-    "pieces_parts",
-    "read_ahead",
-    "reads_alone",
-    "rows_parts",
-    "sizes_of",
-]
-
+from suffice.tables.columns import (
+    feature_names,
+    label_texts,
+    number_column,
+    plain_batch,
+    plain_schema,
+    position_of,
+)
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 
@@ -56,13 +46,17 @@ def equal_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
         rest = batch
         while count + rest.num_rows >= rows:
             needed = rows - count
-            yield _concatenate([*waiting, rest.slice(0, needed)])
+            yield _joined([*waiting, rest.slice(0, needed)])
             waiting, count, rest = [], 0, rest.slice(needed)
         if rest.num_rows:
             waiting.append(rest)
             count += rest.num_rows
     if waiting:
-        yield _concatenate(waiting)
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def narrow_batches(batch: pa.RecordBatch, width: int) -> Iterator[pa.RecordBatch]:
@@ -92,40 +86,15 @@ def read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if reads_alone():
         yield from batches
         return
-    waiting: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
-    stopped = Event()
-
-    def put(item: pa.RecordBatch | BaseException | None) -> None:
-        while not stopped.is_set():
-            with suppress(Full):
-                waiting.put(item, timeout=0.1)
-                return
-
-    def fill() -> None:
+    with ThreadPoolExecutor(1, thread_name_prefix="suffice reader") as reader:
+        waiting = deque(reader.submit(next, batches, None) for _ in range(_AHEAD))
         try:
-            for batch in batches:
-                put(batch)
-                if stopped.is_set():
-                    return
-            put(None)
-        except BaseException as error:  # noqa: BLE001  # raised where the batches are wanted
-            put(error)
-
-    reader = Thread(target=fill, daemon=True)
-    reader.start()
-    try:
-        while (item := waiting.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stopped.set()
-        reader.join()
-
-
-def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    filled = [batch for batch in batches if batch.num_rows]
-    return filled[0] if len(filled) == 1 else pa.concat_batches(filled)
+            while (batch := waiting.popleft().result()) is not None:
+                waiting.append(reader.submit(next, batches, None))
+                yield batch
+        finally:
+            for task in waiting:
+                task.cancel()
 
 
 def check_order(data: Any, why: str) -> None:
@@ -186,18 +155,10 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RowsPart:
-    """The feature columns of a part of a table, as an engine reads them: no label.
-
-    Parameters
-    ----------
-    part : Part
-        Rows that follow each other.
-    columns : tuple of str
-        The columns that are read.
-    """
+    """The feature columns of a part of a table, as an engine reads them: no label."""
 
     part: Part
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # those that are read
 
     @property
     def rows(self) -> int | None:
@@ -288,23 +249,13 @@ class SelectedRows:
 class Piece:
     """Neighbouring rows of one owner.
 
-    Parameters
-    ----------
-    rows : pyarrow.RecordBatch
-        The rows.
-    owner : int
-        The position of the owner. Rows behind the last owner's belong to nobody: their owner is the
-        number of owners.
-    start : int
-        The position of the first row in the table.
-    values : ndarray, optional
-        What was given beside the rows, one line for each.
+    Rows behind the last owner's belong to nobody: their owner is the number of owners.
     """
 
     rows: pa.RecordBatch
-    owner: int
-    start: int
-    values: np.ndarray | None = None
+    owner: int  # its position
+    start: int  # the position of the first row in the table
+    values: np.ndarray | None = None  # what was given beside the rows, one line for each
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -312,27 +263,13 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class PiecesPart(RowsPart):
-    """Columns of a part of a table, cut where one owner's rows end.
+    """Columns of a part of a table, cut where one owner's rows end."""
 
-    Parameters
-    ----------
-    first : int
-        The row of the table that the part begins with.
-    ends : tuple of int
-        The row behind each owner's last row.
-    wanted : range
-        The owners whose pieces are read.
-    values : ndarray, optional
-        What is given beside the rows.
-    valued : int
-        The row of the table that ``values`` begin with.
-    """
-
-    first: int
-    ends: tuple[int, ...]
-    wanted: range
-    values: np.ndarray | None = None
-    valued: int = 0
+    first: int  # the row of the table that the part begins with
+    ends: tuple[int, ...]  # the row behind each owner's last row
+    wanted: range  # the owners whose pieces are read
+    values: np.ndarray | None = None  # what is given beside the rows
+    valued: int = 0  # the row of the table that ``values`` begin with
 
     def batches(self) -> Iterator[Piece]:
         """Yield the pieces in order."""
@@ -376,3 +313,201 @@ def pieces_parts(
             selected.append(cut)
         first = stop or first
     return selected
+
+
+_PART_ROWS = 1 << 18  # of a table in memory
+_IN_MEMORY = "The table is in the memory of this process. Save it as Parquet."
+
+
+def table_in_memory(data: Any, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+    """Return a table over an object of this process.
+
+    Its columns ``texts`` become texts. Texts in its columns ``numbers`` become numbers.
+    """
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return MemoryTable(data, texts, numbers)
+    if isinstance(data, ds.Dataset):
+        return _ScannedDataset(data, texts, numbers)
+    if isinstance(data, _ScannedDataset):
+        return _ScannedDataset(data.dataset, data.texts | {*texts}, data.numbers | {*numbers})
+    if hasattr(data, "batches") and hasattr(data, "schema"):
+        return data if hasattr(data, "parts") else _OneStream(data)
+    if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
+        table = _frame_table(data, texts, numbers)
+        return MemoryTable(table.select(feature_names(table.schema)), texts, numbers)
+    try:
+        return _ArrayTable(np.asarray(data))
+    except ValueError as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError(
+            "This is not a table: its rows differ in length or type. Pass rows of equal length."
+        ) from None
+
+
+def names_in_memory(data: Any) -> list[str]:
+    """Return the names of the columns of an object of this process; no cell is converted."""
+    schema = getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
+        return list(schema.names)
+    columns = getattr(data, "columns", None)  # of a frame
+    if columns is not None and hasattr(data, "__arrow_c_stream__"):
+        return [str(name) for name in columns]
+    return list(table_in_memory(data, ()).schema.names)
+
+
+class MemoryTable:
+    """An Arrow table; its columns ``texts`` become texts, and texts in ``numbers`` numbers."""
+
+    stays = _IN_MEMORY
+
+    def __init__(
+        self,
+        table: pa.Table,
+        texts: Collection[str | None] = (),
+        numbers: Collection[str] = (),
+    ) -> None:
+        schema = plain_schema(table.schema, texts, numbers)
+        if schema.types != table.schema.types or set(texts) & set(table.column_names):
+            plain = [plain_batch(batch, texts, numbers) for batch in table.to_batches()]
+            table = pa.Table.from_batches(plain, schema)
+        self._table, self.schema = table, table.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``columns`` in order, in batches of one size until the last."""
+        chosen = self._table.select(list(columns)).unify_dictionaries()
+        return equal_batches(chosen.to_batches(max_chunksize=BATCH_ROWS), BATCH_ROWS)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self._table.num_rows)
+
+    def parts(self) -> Sequence[Part]:
+        """Return the parts of the table in order."""
+        return [MemoryTable(self._table.slice(*row_range)) for row_range in _row_ranges(self.rows)]
+
+
+class _ArrayTable:
+    """A matrix with columns x0, x1, ...; its batches are copied column by column."""
+
+    stays = _IN_MEMORY
+
+    def __init__(self, rows: np.ndarray) -> None:
+        if rows.ndim != 2:
+            raise TableError(
+                f"Rows must form a matrix with two dimensions, but this array has {rows.ndim}."
+            )
+        if rows.dtype.kind not in "fiub":
+            raise TableError(
+                "A matrix of rows must hold numbers. Use a table for columns of other types."
+            )
+        native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
+        self._rows = rows = rows.astype(native, copy=False)
+        kind = pa.from_numpy_dtype(rows.dtype)
+        self.schema = pa.schema([(f"x{j}", kind) for j in range(rows.shape[1])])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        positions = [position_of(self.schema, name) for name in columns]
+        for start in range(0, len(self._rows), BATCH_ROWS):
+            part = np.asfortranarray(self._rows[start : start + BATCH_ROWS])
+            arrays = [pa.array(part[:, j]) for j in positions]
+            yield pa.record_batch(arrays, names=list(columns))
+
+    @property
+    def rows(self) -> int:
+        return len(self._rows)
+
+    def parts(self) -> Sequence[Part]:
+        row_ranges = _row_ranges(self.rows)
+        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in row_ranges]
+
+
+def _row_ranges(rows: int) -> list[tuple[int, int]]:
+    """Return first row and number of rows of each part of a table in memory; at least one."""
+    starts = range(0, max(rows, 1), _PART_ROWS)
+    return [(first, min(_PART_ROWS, rows - first)) for first in starts]
+
+
+class _ScannedDataset:
+    """A data set of pyarrow that somebody else opened."""
+
+    rows, stays = None, "The data set is open in this process. Use the path of its files."
+
+    def __init__(
+        self, dataset: ds.Dataset, texts: Collection[str | None], numbers: Collection[str]
+    ) -> None:
+        self.dataset, self.texts, self.numbers = dataset, frozenset(texts), frozenset(numbers)
+        self.schema = plain_schema(dataset.schema, self.texts, self.numbers)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for name in columns:
+            position_of(self.schema, name)
+        scanned = self.dataset.to_batches(columns=list(columns), batch_size=BATCH_ROWS)
+        converted = (plain_batch(batch, self.texts, self.numbers) for batch in scanned)
+        return equal_batches(converted, BATCH_ROWS)
+
+    def parts(self) -> Sequence[Part]:
+        return [self]
+
+
+class _OneStream:
+    """A table of another program, which has no parts."""
+
+    rows = None
+    stays = "The table belongs to another program and is read in its process. Save it as Parquet."
+
+    def __init__(self, table: Any) -> None:
+        self.schema, self.batches = table.schema, table.batches
+
+    def parts(self) -> Sequence[Part]:
+        return [self]
+
+
+def in_memory(table: Table) -> bool:
+    """Say whether all rows of a table are in the memory of this process already."""
+    return all(part.stays == _IN_MEMORY for part in table.parts())
+
+
+def _frame_table(data: Any, texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+    """Return any object with the Arrow C stream interface as a table.
+
+    A pandas table gets different texts as names of its columns. Declared columns of it that held
+    objects, also as categories, hold texts or numbers.
+    """
+    if hasattr(data, "set_axis") and hasattr(data, "columns"):
+        names = [str(name) for name in data.columns]
+        if len(set(names)) < len(names):
+            raise TableError("Two columns of the table have the same name. Rename one of them.")
+        data = data if names == list(data.columns) else data.set_axis(names, axis=1)
+    if hasattr(data, "assign") and hasattr(data, "dtypes"):
+        mixed = [n for n in (*texts, *numbers) if n in data.columns and _holds_objects(data[n])]
+        columns = {
+            name: label_texts(data[name])
+            if name in texts
+            else number_column(data[name]).to_numpy(zero_copy_only=False)
+            for name in mixed
+        }
+        data = data.assign(**columns) if mixed else data
+    try:
+        table = pa.table(data)
+        return table.select(table.column_names)  # refuses a name that stands twice
+    except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
+        # Arrow's own message may quote a cell.
+        raise TableError(
+            "This is not a table: its columns must have different names and one type each. Convert"
+            " it to a pyarrow Table."
+        ) from None
+
+
+def _holds_objects(column: Any) -> bool:
+    """Say whether cells of a pandas column may have types of their own, also as categories."""
+    if getattr(column.dtype, "kind", "O") != "O":
+        return False
+    try:
+        pa.array(column)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return True
+    return str(column.dtype) == "object"

@@ -9,37 +9,11 @@ guarantee. It is a statement of whoever wrote the file, as everything in a file 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 from suffice.errors import ParameterError
 from suffice.strict_json import is_digest
 
-__all__ = [
-    "DECLARED",
-    "PRIVATE_ROWS",
-    "TEMPORAL_UNITS",
-    "UNKNOWN",
-    "Missing",
-    "MissingRule",
-    "Origin",
-    "Provenance",
-    "public_rows",
-    "weakest",
-]
-
-
 TEMPORAL_UNITS = ("days since 1970-01-01", "days since midnight", "days")
-
-
-Missing = Literal["error", "mean", "zero"]
-
-
-class MissingRule(StrEnum):
-    """What becomes of a missing value."""
-
-    ERROR = "error"
-    MEAN = "mean"
-    ZERO = "zero"
 
 
 _SHOWN_HASHES = 3  # of many hashes

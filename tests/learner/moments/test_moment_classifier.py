@@ -27,7 +27,8 @@ from suffice.learner.moments import (
 )
 from suffice.owner.moments import Moments
 from suffice.owner.rados import Rados
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
+from suffice.release.release import encode
 
 
 def data(rows: int, classes: int = 2, width: int = 5, seed: int = 0):

@@ -8,8 +8,8 @@ import pytest
 import suffice
 from suffice.learner.fit import report_of
 from suffice.learner.moments import MomentNumbers
-from suffice.learner.operator import NoiseWarning, is_majority_known, warnings_of
-from suffice.learner.problem import Supervised
+from suffice.learner.operator import is_majority_known, warnings_of
+from suffice.learner.problem import NoiseWarning, Supervised
 from suffice.learner.weak import OperatorEstimate
 from suffice.release.release import Covariance
 

@@ -18,8 +18,8 @@ from suffice.learner.weak import KnownProportions
 from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode, encode
-from suffice.release.release import Covariance
+from suffice.release.codec import decode
+from suffice.release.release import Covariance, encode
 
 ALARM = 1e-6
 LAM = 0.1

@@ -10,11 +10,12 @@ from sklearn.preprocessing import StandardScaler
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
+from suffice.release.release import encode
 
 _rng = np.random.default_rng(2)
 X = _rng.normal(size=(400, 4))

@@ -168,7 +168,7 @@ def test_steins_term_of_a_shrunk_operator_is_unbiased():
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
-    """Against numerical derivatives of the whole way, from released operator to coefficients.
+    """Against numerical derivatives, from released operator to coefficients; and the shift.
 
     What all classes share is public: the classifier takes it from the rows.
     """
@@ -181,10 +181,10 @@ def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
     noise = Covariance("diagonal", 1.0, denoiser.white_noise)
 
     def minimiser(operator: np.ndarray) -> np.ndarray:
-        shrunk_problem = problem.with_operator((denoiser.kept_shares * operator.T).T)
-        return shrunk_problem.solve(lam, tol=1e-11, max_iter=2000).parameters
+        return problem.with_operator(operator).solve(lam, tol=1e-11, max_iter=2000).parameters
 
     model, step = minimiser(noisy_operator), 1e-5
+    shrunk = minimiser((denoiser.kept_shares * noisy_operator.T).T)
     variances = np.zeros((len(denoiser.basis), *noisy_operator.shape[1:]))
     for entry in np.ndindex(noisy_operator.shape):
         moved = np.zeros_like(noisy_operator)
@@ -193,9 +193,12 @@ def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
             moved -= moved.mean(axis=1, keepdims=True)
         slope = denoiser.basis @ (minimiser(noisy_operator + moved) - model) / step
         variances += slope**2 * denoiser.white_noise[entry[0]]
-    evidence = Evidence([problem], [model], lam, noise, [denoiser])
+    evidence = Evidence([problem], [shrunk], lam, noise, [denoiser])
     assert evidence.deviations(sampling=False) == pytest.approx(np.sqrt(variances), rel=1e-3)
     assert (evidence.deviations(sampling=True) > np.sqrt(variances)).all()
+    apart = np.abs(denoiser.basis @ (model - shrunk))
+    assert apart.max() > 1e-3
+    assert evidence.shift() == pytest.approx(apart, rel=1e-3, abs=1e-5)
 
 
 def party_release(rng: np.random.Generator, classes: int = 2, method: str = "operator"):

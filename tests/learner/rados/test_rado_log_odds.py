@@ -15,10 +15,9 @@ from suffice.learner.calibration import (
     log_odds_of_scores,
 )
 from suffice.learner.fit import fit, model_of
-from suffice.learner.rado_boosting import RadoBoost
-from suffice.learner.rado_ridge import RadoRidge
-from suffice.release.codec import decode, encode
-from suffice.release.release import Release
+from suffice.learner.rados import RadoBoost, RadoRidge
+from suffice.release.codec import decode
+from suffice.release.release import Release, encode
 
 
 def scores_and_labels(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

@@ -11,24 +11,20 @@ from hypothesis import strategies as st
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.fit import model_of
-from suffice.learner.rado_boosting import (
+from suffice.learner.rados import (
     RadoBoost,
+    RadoRidge,
     exponential_rado_risk,
-    exponential_risk,
     logistic_rado_risk,
-    logistic_risk,
-    mean_variance_rado_risk,
     rados_of_subsets,
     run_boosting,
     sampling_term,
     simulated_rados,
-    square_risk,
 )
-from suffice.learner.rado_ridge import RadoRidge
 from suffice.owner.mean_operator import MeanOperator
 from suffice.papers.adaboost import AdaBoostLinear
-from suffice.release.codec import decode, encode
-from suffice.release.release import Release
+from suffice.release.codec import decode
+from suffice.release.release import Release, encode
 
 ORACLES = ["strong", "median", 0.3]
 
@@ -60,13 +56,12 @@ def test_over_all_rados_each_rado_risk_is_that_of_the_examples(m, d, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(m, d)), rng.choice([-1.0, 1.0], m)
     theta, edges, rados = rng.normal(size=d), y[:, None] * X, all_rados(X, y)
-    assert logistic_rado_risk(rados, theta, m) == pytest.approx(
-        logistic_risk(edges, theta), abs=1e-12
-    )
-    assert mean_variance_rado_risk(rados, theta, m) == pytest.approx(
-        square_risk(edges, theta), rel=1e-9
-    )
-    assert exponential_risk(edges, theta) == pytest.approx(np.mean(np.exp(-edges @ theta)))
+    margins, scores = edges @ theta, rados @ theta
+    logistic = np.logaddexp(0, -margins).mean()
+    assert logistic_rado_risk(rados, theta, m) == pytest.approx(logistic, abs=1e-12)
+    mean_variance = 1 + 4 / m * (scores.var() - scores.mean())
+    assert mean_variance == pytest.approx(np.mean((1 - margins) ** 2), rel=1e-9)
+    assert exponential_rado_risk(edges, theta) == pytest.approx(np.mean(np.exp(-margins)))
 
 
 def test_risks_never_overflow_and_say_what_they_need():
@@ -74,7 +69,7 @@ def test_risks_never_overflow_and_say_what_they_need():
     assert exponential_rado_risk(rados, np.ones(1)) == np.inf
     assert logistic_rado_risk(rados, np.ones(1), 10) == pytest.approx(1e3, rel=1e-3)
     with pytest.raises(ParameterError, match="one number per column"):
-        logistic_risk(rados, np.ones(2))
+        logistic_rado_risk(rados, np.ones(2), 10)
     with pytest.raises(ParameterError, match="number of records"):
         logistic_rado_risk(rados, np.ones(1), 0)
     with pytest.raises(ParameterError, match="eta"):

@@ -9,7 +9,7 @@ import pytest
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rado_moments import moments_of
-from suffice.learner.rado_ridge import RadoRidge, RisksByPenalty, risks_by_penalty
+from suffice.learner.rados import RadoRidge, RisksByPenalty, risks_by_penalty
 from suffice.release.release import Release
 
 M = 10

@@ -8,7 +8,7 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.spread_likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
 from suffice.papers.spread import ReconstructionObjective, as_observed, spread_baselines
 from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
@@ -122,7 +122,7 @@ def test_a_baseline_has_no_file(rng):
 def test_the_gradient_is_that_of_the_reconstruction(classes, flip, rng):
     rows = rng.normal(size=(40, 5))
     codes, channel = rng.integers(0, classes, 40), channel_of(classes, flip)
-    objective = ReconstructionObjective(rows, codes, channel)
+    objective = ReconstructionObjective(CleanFeatures(rows), codes, channel)
     theta = rng.normal(size=objective.shape)
     _, gradient = objective(theta, 0.1)
     step = 1e-6 * rng.normal(size=theta.shape)
@@ -138,7 +138,7 @@ def test_reconstruction_is_bayes_rule_label_by_label(rng):
         positive = expit(row @ theta)
         weights = channel[code] * [1 - positive, positive]
         total += weights / weights.sum() @ np.log([1 - positive, positive]) / 20
-    value, _ = ReconstructionObjective(rows, codes, channel)(theta)
+    value, _ = ReconstructionObjective(CleanFeatures(rows), codes, channel)(theta)
     assert value == pytest.approx(-total, rel=1e-12)
 
 
@@ -147,7 +147,7 @@ def test_any_model_that_is_sure_maximises_the_reconstruction(classes, rng):
     """J goes to zero, its largest value, along random directions and for random labels."""
     rows = rng.normal(size=(50, 4))
     channel = channel_of(classes, 0.2)
-    objective = ReconstructionObjective(rows, rng.integers(0, classes, 50), channel)
+    objective = ReconstructionObjective(CleanFeatures(rows), rng.integers(0, classes, 50), channel)
     likelihood = SpreadLikelihood(CleanFeatures(rows), objective.codes, channel)
     theta = rng.normal(size=objective.shape)
     assert objective(theta)[0] > 0.1
@@ -162,7 +162,9 @@ def test_of_a_coin_reconstruction_finds_another_one_and_the_likelihood_the_right
     by_likelihood, _, _ = maximise(
         SpreadLikelihood(CleanFeatures(ones), codes, channel), 0.0, **limits
     )
-    other, _, _ = maximise(ReconstructionObjective(ones, codes, channel), 0.0, **limits)
+    other, _, _ = maximise(
+        ReconstructionObjective(CleanFeatures(ones), codes, channel), 0.0, **limits
+    )
     assert expit(by_likelihood[0]) == pytest.approx(0.4, abs=1e-5)
     assert expit(other[0]) == pytest.approx(0.367, abs=1e-3)
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.learner.frequencies import deconvolve, observed_frequencies
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.spread import SpreadClassifier, joint_states, predicted_features
 from suffice.learner.spread_likelihood import (
     CleanFeatures,

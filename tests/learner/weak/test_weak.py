@@ -5,7 +5,7 @@ import pytest
 
 from builders import make_release
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.learner.weak import (
     FlippedLabels,
     PlainLabels,

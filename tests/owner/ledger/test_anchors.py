@@ -14,8 +14,8 @@ import pytest
 from database_servers import dumped, postgresql_server, rolled_back
 from suffice.errors import BurntRequestError, LedgerError, ParameterError, StorageError
 from suffice.owner.ledger import Ledger, Request
-from suffice.owner.ledger.anchors import Mark
-from suffice.owner.ledger.verification import LostEntriesError
+from suffice.owner.ledger.ledger import LostEntriesError
+from suffice.owner.ledger.store import Mark
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -95,7 +95,7 @@ def test_an_anchor_that_cannot_be_written_burns_the_charge(place, tmp_path, monk
         raise StorageError("kept cannot be written: No space left on device.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("suffice.owner.ledger.anchors.write_whole", full)
+        patched.setattr("suffice.owner.ledger.store.write_whole", full)
         with pytest.raises(StorageError, match=r"No space left.*stays charged"):
             ledger.debit("d", PROMISE, ask("a"))
     assert [entry.state for entry in ledger.history()] == ["burnt"]

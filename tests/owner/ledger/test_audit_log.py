@@ -11,8 +11,8 @@ import pytest
 
 from suffice.errors import BudgetError, CorruptFileError, LedgerError, SignatureError
 from suffice.owner.ledger import Ledger, Request
+from suffice.owner.ledger.ledger import LostEntriesError
 from suffice.owner.ledger.log import FIRST, Checkpoint, Kind, LogEntry, checked_chain, next_entry
-from suffice.owner.ledger.verification import LostEntriesError
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit

@@ -285,7 +285,7 @@ def test_a_definition_that_is_no_text_is_noticed(history, tmp_path):
 
 def test_a_check_that_looks_at_no_page_misses_damages(history, tmp_path, monkeypatch):
     """What the checks at opening are for: without them a damage stays in silence."""
-    monkeypatch.setattr("suffice.owner.ledger.sqlite.SqliteStore._check_file", lambda *_: None)
-    monkeypatch.setattr("suffice.owner.ledger.verification.Replay.check_all", lambda *_: None)
+    monkeypatch.setattr("suffice.owner.ledger.store.SqliteStore._check_file", lambda *_: None)
+    monkeypatch.setattr("suffice.owner.ledger.ledger.Replay.check_all", lambda *_: None)
     found = classes_of(history, tmp_path, 24, seed=1)
     assert {outcome for _, outcome in found} & {"silent", "noticed when used"}

@@ -21,7 +21,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import Noise
-from suffice.release.codec import encode
+from suffice.release.release import encode
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [0.5, 0.25], [2.0, 1.0]])
 Y = np.array([0, 1, 0, 1])

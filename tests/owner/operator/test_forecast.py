@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix
+from suffice.learner.problem import design_matrix
 from suffice.owner.forecast import SIGNALS, PublicMoments
 from suffice.owner.mean_operator import Candidates, MeanOperator, whitening
 from suffice.owner.source import PublicSource

@@ -19,7 +19,7 @@ from suffice.errors import (
     ReleaseError,
 )
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.problem import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
@@ -28,9 +28,9 @@ from suffice.owner.source import PublicSource
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.release.release import Release, encode
 from suffice.tables import table
 
 ALARM = 1e-6

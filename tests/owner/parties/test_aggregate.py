@@ -34,7 +34,8 @@ from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, VoteTally
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
+from suffice.release.release import encode
 
 ALARM = 1e-6
 AUX = auxiliary_rows()

@@ -26,7 +26,8 @@ from suffice.owner.parties.contribution import (
 from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties
 from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable
 from suffice.privacy.calibrate import gaussian_multiplier
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
+from suffice.release.release import encode
 
 AUX = auxiliary_rows(50)
 THREE = (0, 1, 2)

@@ -24,7 +24,6 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.proportions import (
     MECHANISMS,
     BagSource,
-    DirichletSettings,
     LabelProportions,
     ScaledCounts,
     assign_bags,
@@ -39,8 +38,9 @@ from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Protection, Unit
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.merge import merge
+from suffice.release.release import encode
 from suffice.tables import table as tables_table
 from suffice.tables.bags import read_bags
 from suffice.tables.sources import open_table
@@ -347,7 +347,7 @@ def test_the_bounded_dirichlet_has_its_spread_and_ten_per_cent_less_is_noticed()
     """Seeded: the share of one class against its Beta law; the urn alone is in test_dirichlet."""
     sets, classes, size = 1500, 3, 300
     about = bag_sizes([size] * sets, classes)
-    noise = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, DirichletSettings(kappa=8))
+    noise = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, kappa=8)
     counts = np.tile([30, 70, 200], (sets, 1))
     total = size + classes * noise.kappa
     shares = (noise.draw(counts)[:, 0] + noise.kappa) / total
@@ -394,10 +394,9 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
 def test_predictions_for_many_sizes_are_those_for_each():
     sizes = list(range(60, 600, 3))
     for name in ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded"):
-        settings = DirichletSettings(kappa=64)
-        together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, settings).distortion()
+        together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, kappa=64).distortion()
         for k in (0, 7, 100, len(sizes) - 1):
-            single = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, settings).distortion()
+            single = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, kappa=64).distortion()
             assert together[k] == pytest.approx(single[0], rel=0.02)
         assert (np.diff(together) <= 0).all()
     tiny = count_noise("scaled-dirichlet", bag_sizes(list(range(5, 200)), 3), 0.3, 0.01)

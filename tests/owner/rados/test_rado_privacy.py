@@ -32,6 +32,7 @@ from suffice.owner.rados import (
     plan_rados,
 )
 from suffice.owner.scaling import SharedRowsWarning
+from suffice.owner.source import Source
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.events import Gaussian
@@ -52,13 +53,13 @@ class Summed:
 
     @property
     def noise(self):
-        return self.procedure._noise
+        return self.procedure.noise
 
 
 def sums_of(X, y, seed, **options) -> Summed:
     """Return the procedure of a release and its rows summed, under the signs of this seed."""
     mechanism = Rados(**{**ASKED, **options})
-    rows = mechanism.private_rows(np.asarray(X, dtype=float))
+    rows = mechanism.private_rows(Source(np.asarray(X, dtype=float)))
     procedure = mechanism.procedure(rows, len(X))
     summed = Summed(procedure, procedure.begin())
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
@@ -582,13 +583,13 @@ def test_numbers_that_a_given_pipeline_takes_for_categories_have_no_range():
     }
     first = Rados(**settings, ranges=(5, 10), categories={"grp": [0, 1, 2]})
     pipeline = first.release(table, np.array([1, 0, 1, 0]), ledger=None).pipeline
-    rows = Rados(**settings, ranges=(5, 10), pipeline=pipeline).private_rows(table)
+    rows = Rados(**settings, ranges=(5, 10), pipeline=pipeline).private_rows(Source(table))
     assert set(rows.ranges) == {"age", "z"}
     (batch,) = table.to_batches()
     groups = [rows.pipeline.outputs.index(f"grp={g}") for g in range(3)]
     assert set(rows.encoded(batch)[groups].ravel()) == {0.0, 1.0}
     with pytest.raises(ParameterError, match="no feature column of numbers"):
-        Rados(**settings, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(table)
+        Rados(**settings, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(Source(table))
 
 
 @pytest.mark.parametrize("reversed_rows", [False, True])

@@ -33,8 +33,9 @@ from suffice.owner.rados import (
 )
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.randomness import private_words
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.merge import merge
+from suffice.release.release import encode
 
 ALARM = 1e-6
 PLAIN = {"standardize": "none", "intercept": 0.0}

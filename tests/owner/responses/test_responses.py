@@ -27,9 +27,10 @@ from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.privacy.events import Approximate
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.noise import KNormNoise, LaplaceNoise, Sensitivity
-from suffice.release.codec import decode, encode
+from suffice.release.codec import decode
 from suffice.release.columns import Added, Flips, SpreadColumn
 from suffice.release.merge import merge
+from suffice.release.release import encode
 
 ALARM = 1e-6
 PIXELS = [f"x{j}" for j in range(784)]

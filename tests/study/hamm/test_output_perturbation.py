@@ -17,9 +17,8 @@ from suffice.owner.parties.contribution import (
     operator_weights,
     reach,
 )
-from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
+from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble, Round
 from suffice.owner.parties.gathering import Enrolled, Gathering
-from suffice.owner.parties.procedures import Round
 from suffice.papers import output_perturbation
 from suffice.privacy.guarantee import Budget, Unit
 

@@ -5,8 +5,8 @@ from browsing import PHONE, fits_sideways, needs_browser, open_browser, signed_i
 from in_process import settle_all
 from served import make_clinic, running
 
+from suffice.owner.ledger.ledger import LostEntriesError
 from suffice.owner.ledger.log import Checkpoint, Kind
-from suffice.owner.ledger.verification import LostEntriesError
 from suffice.protocol.export import Export
 
 pytestmark = needs_browser

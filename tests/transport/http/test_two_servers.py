@@ -26,7 +26,7 @@ from suffice.owner.ledger.log import Kind
 from suffice.protocol.grant import propose
 from suffice.protocol.messages import Answer, Granted, Proposal, Refused
 from suffice.protocol.remote import Remote
-from suffice.release.codec import encode
+from suffice.release.release import encode
 
 LOST = "this proposal was charged, but its output was lost"
 SECONDS = 300  # for everything that is waited for; nothing takes as long

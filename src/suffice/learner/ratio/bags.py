@@ -1,11 +1,11 @@
-"""What is known of bags of rows, and the interface of methods that find ratios from them.
+"""What is known of bags of rows, and what the methods that find ratios from them share.
 
-Also what all methods share: random parts of rows, rows drawn again, and how much of a second moment
-is noise that can be taken off.
+That is random parts of rows, rows drawn again and intervals from them, and how much of a second
+moment is noise that can be taken off.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,22 +18,7 @@ from suffice.errors import ParameterError
 from suffice.learner.weak import CONDITION_LIMIT, FOLDS, class_shares
 from suffice.models.simplex import nearest_proportions
 from suffice.release.release import Release
-from suffice.tables.labels import check_classes
-
-__all__ = [
-    "FEWEST_ROWS",
-    "LEAST_SHARE_LEFT",
-    "KnownBags",
-    "Method",
-    "Resampled",
-    "balanced_groups",
-    "exact_bags",
-    "mixed_class_names",
-    "released_bags",
-    "removable_part",
-    "resample_counts",
-    "zero_sum_basis",
-]
+from suffice.tables.columns import check_classes
 
 FEWEST_ROWS = 2 * FOLDS  # of a bag: two in each fold
 LEAST_SHARE_LEFT = 0.25  # of a direction's variance: an estimate of its noise may be too large
@@ -78,35 +63,19 @@ def removable_part(noisy: np.ndarray, noise: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class KnownBags:
-    """Holds what is known of M bags.
-
-    Attributes
-    ----------
-    classes : tuple
-        The K classes.
-    names : tuple
-        The names of the bags.
-    proportions : ndarray of shape (M, K)
-        The class proportions P.
-    sizes : ndarray of shape (M,)
-        The number of rows of each bag.
-    variances : ndarray of shape (M,) or None
-        The variance of a bag's proportions along any unit direction that keeps their sum; zero
-        where they are exact, None where the release does not state it.
-    unprojected : ndarray of shape (M, K) or None
-        The proportions before they were moved to the nearest point of the simplex, with sum one:
-        exact ones plus noise of mean zero. None where these are ``proportions``.
-    disjoint : bool
-        Whether no row is in two bags.
-    """
+    """Holds what is known of M bags of K classes."""
 
     classes: tuple[Any, ...]
     names: tuple[Any, ...]
-    proportions: np.ndarray
-    sizes: np.ndarray
+    proportions: np.ndarray  # P (M, K)
+    sizes: np.ndarray  # rows of each bag
+    # Of a bag's proportions along any unit direction that keeps their sum, (M,); zero where they
+    # are exact, None where the release does not state it.
     variances: np.ndarray | None
+    # (M, K) before they were moved to the nearest point of the simplex, with sum one: exact ones
+    # plus noise of mean zero. None where these are ``proportions``.
     unprojected: np.ndarray | None = None
-    disjoint: bool = True
+    disjoint: bool = True  # no row is in two bags
 
     @property
     def least_spread(self) -> float:
@@ -252,14 +221,8 @@ def released_bags(release: Release) -> KnownBags:
         variances = np.diag(release.noise.dense(len(sizes))) / sizes**2
         shares = release.arrays["counts"] / sizes[:, None]
         unprojected = shares - (shares.sum(axis=1, keepdims=True) - 1) / shares.shape[1]
-    return KnownBags(
-        release.classes,
-        tuple(release.details["bags"]),
-        proportions,
-        sizes,
-        variances,
-        unprojected,
-    )
+    names = tuple(release.details["bags"])
+    return KnownBags(release.classes, names, proportions, sizes, variances, unprojected)
 
 
 def exact_bags(
@@ -276,28 +239,7 @@ def exact_bags(
     return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))
 
 
-class Method(ABC):
-    """A fitted estimator of class ratios."""
-
-    @abstractmethod
-    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
-        """Return what is needed of a table's rows."""
-
-    @abstractmethod
-    def ratios(self, summary: Any) -> np.ndarray:
-        """Return the ratios (K,) of the table."""
-
-    @abstractmethod
-    def ends(
-        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
-    ) -> np.ndarray:
-        """Return both ends (n, 2, K) of each ratio's interval.
-
-        All variances are ``excess`` times as large as those of rows and noise.
-        """
-
-
-class Resampled(Method):
+class Resampled(ABC):
     """A method whose intervals are quantiles of resampled answers.
 
     A resampled answer is what other rows from the same distributions, in the bags and in U, and
@@ -306,6 +248,10 @@ class Resampled(Method):
     kind that the release states. That the classifier of bags itself would differ is left out: its
     errors cost accuracy, and calibration, which is done anew, keeps them from costing truth.
     """
+
+    @abstractmethod
+    def ratios(self, summary: Any) -> np.ndarray:
+        """Return the ratios (K,) of the table."""
 
     @abstractmethod
     def redraw(self, rng: Generator) -> "Resampled":
@@ -322,7 +268,8 @@ class Resampled(Method):
 
         All tables are asked of the same redrawn methods, which cost more than the answers do. The
         quantiles are those that a further draw lies beyond as often as the level says, however few
-        the draws (Weibull 1939).
+        the draws (Weibull 1939). All variances are ``excess`` times as large as those of rows and
+        noise.
         """
         resampled_ratios = []
         for _ in range(draws):

@@ -38,24 +38,6 @@ from suffice.learner.ratio.bags import (
 from suffice.learner.weak import FOLDS, group_sums
 from suffice.models.simplex import least_squares_on_simplex, nearest_proportions
 
-__all__ = [
-    "KERNELS",
-    "ByEmbedding",
-    "CellGram",
-    "CellSums",
-    "Collector",
-    "ErrorBound",
-    "FourierSums",
-    "Kernel",
-    "KernelSums",
-    "LinearSums",
-    "MeanEmbedding",
-    "RowKeeper",
-    "held_back_errors",
-    "proportion_noise",
-]
-
-
 _ENTRIES_AT_ONCE = 1 << 22  # of a block of kernel values: 32 MB
 
 
@@ -215,25 +197,12 @@ CellSums = FourierSums | KernelSums | LinearSums  # sums over cells, for every b
 
 @dataclass(frozen=True, eq=False)
 class CellGram:
-    """Inner products of sums over cells: ``groups`` cells for each of M bags, bag after bag.
+    """Inner products of sums over cells: ``groups`` cells for each of M bags, bag after bag."""
 
-    ``products`` (C, C); ``counts`` (C,) rows; ``powers`` (C,) the sums of k(x, x).
-    """
-
-    products: np.ndarray
-    counts: np.ndarray
-    powers: np.ndarray
+    products: np.ndarray  # (C, C)
+    counts: np.ndarray  # rows of each cell
+    powers: np.ndarray  # the sum of k(x, x) over each cell
     groups: int
-
-    @property
-    def folds(self) -> np.ndarray:
-        """The fold of each cell."""
-        return np.arange(len(self.counts)) % self.groups % FOLDS
-
-    @property
-    def bag_sizes(self) -> np.ndarray:
-        """The number of rows of each bag."""
-        return self.counts.reshape(-1, self.groups).sum(axis=1)
 
     @property
     def _bags(self) -> np.ndarray:
@@ -369,9 +338,10 @@ def held_back_errors(bags: KnownBags, cells: CellGram, constraint: str) -> np.nd
     of all parts together, from the rest. Bags of fewer rows than folds have fewer folds.
     """
     errors = []
-    fewest = int(cells.bag_sizes.min())
-    for fold in range(min(FOLDS, fewest)):
-        held_back = cells.folds == fold
+    bag_sizes = cells.counts.reshape(-1, cells.groups).sum(axis=1)
+    folds = np.arange(len(cells.counts)) % cells.groups % FOLDS  # of each cell
+    for fold in range(min(FOLDS, int(bag_sizes.min()))):
+        held_back = folds == fold
         fitted = MeanEmbedding(bags, cells, np.where(held_back, 0.0, 1.0), constraint)
         parts = cells.bag_weights(np.where(held_back, 1.0, 0.0))
         sizes = bags.sizes / bags.sizes.sum()
@@ -393,16 +363,13 @@ class ErrorBound:
     than classes the smallest goes to zero although the ratios are identified. Lemma 2 as printed
     divides inside its root; the theorem has it right (docs/errata.md). True for every kernel of
     norm one, for every data set, and far from what happens on most.
-
-    ``variances`` (M, K) are those of the proportions' entries. ``applies``: whether the kernel has
-    norm one and the noise of the proportions is stated.
     """
 
-    smallest: float
-    largest_proportion: float
+    smallest: float  # s
+    largest_proportion: float  # maxsing(P)
     sizes: np.ndarray
-    variances: np.ndarray
-    applies: bool = True
+    variances: np.ndarray  # (M, K), of the proportions' entries
+    applies: bool = True  # the kernel has norm one, and the noise of the proportions is stated
 
     @classmethod
     def of(cls, bag_gram: np.ndarray, bags: KnownBags, *, normed: bool = True) -> "ErrorBound":

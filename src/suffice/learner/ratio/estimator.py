@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.engines.engine import Progress
 from suffice.errors import ParameterError, TableError
-from suffice.learner.base import Learner, pipeline_of_rows
+from suffice.learner.base import BAGS_HAVE_NONE, Learner, pipeline_of_rows, refuse_weights
+from suffice.learner.problem import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.ratio.bags import (
     FEWEST_ROWS,
     KnownBags,
-    Method,
     exact_bags,
     mixed_class_names,
     released_bags,
@@ -46,10 +46,13 @@ from suffice.learner.ratio.natural import (
     fit_stable_classifier,
     natural_range,
 )
-from suffice.learner.ratio.posteriors import ByMoments, Coordinates, fit_bag_likelihood
-from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
+from suffice.learner.ratio.posteriors import (
+    BagLikelihood,
+    ByMoments,
+    Coordinates,
+    fit_bag_likelihood,
+)
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.learner.weights import BAGS_HAVE_NONE, refuse_weights
 from suffice.release.merge import merge
 from suffice.release.release import Release
 from suffice.tables.bags import Bags, bag_columns, read_bags
@@ -58,27 +61,24 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 from suffice.tables.table import Table
 
-__all__ = ["ChosenMethod", "ClassRatio", "choose_level", "choose_method"]
+Method = BagLikelihood | ByEmbedding | ByMoments  # a fitted estimator of class ratios
 
 
 @dataclass(frozen=True, eq=False)
 class ChosenMethod:
-    """The method that was taken, and the root mean squared error of each on rows held back.
-
-    ``mixed`` says which classes the rows do not tell apart, None if they do.
-    """
+    """The method that was taken, and how good each is."""
 
     name: str
     method: Method
-    errors: dict[str, float]
-    mixed: str | None
+    errors: dict[str, float]  # of each method, root mean squared, on rows held back
+    mixed: str | None  # the classes that the rows do not tell apart, None if they do
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     method: Method
-    errors: np.ndarray
-    distinct: bool
+    errors: np.ndarray  # squared, on rows held back
+    distinct: bool  # whether its rows tell the classes apart
 
 
 def choose_level(bags: KnownBags, grams: list[CellGram], constraint: str) -> tuple[int, np.ndarray]:
@@ -99,16 +99,24 @@ def choose_method(
 ) -> ChosenMethod:
     """Return the method of this name, or of "auto" the better one on rows held back.
 
-    "auto" compares the embedding with a classifier of the bags, of which `_best_classifier` says
-    how it is used. ``errors`` are those of the embedding there. It is taken where it is nearer by
-    more than two standard errors: on few bags the errors say little, and a classifier is the more
-    efficient. A method whose rows do not tell the classes apart is left out if the other's do.
-    Where bags hardly differ only intervals of moments cover, and these are taken.
+    "auto" compares the embedding with a classifier of the bags. This one is used by moments: they
+    are as near as the likelihood, and their intervals cover also where posteriors are wrong, and
+    where bags hardly differ. It is used by the likelihood for exact labels, where that is nearer,
+    and where the noise is not known.
+
+    ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
+    standard errors: on few bags the errors say little, and a classifier is the more efficient. A
+    method whose rows do not tell the classes apart is left out if the other's do. Where bags hardly
+    differ only intervals of moments cover, and these are taken.
     """
     bags = embedding.fitted.bags
     candidates: dict[str, _Candidate] = {}
     if name != "mmd":
-        scored = _best_classifier(bags) if name == "auto" else name
+        scored = name
+        if name == "auto":
+            many, classes = bags.proportions.shape
+            labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
+            scored = "likelihood" if bags.variances is None or labels else "moments"
         candidates[scored] = _by_classifier(scored, bags, keeper, rng)
     if name in ("auto", "mmd"):
         candidates["mmd"] = _Candidate(embedding, errors, _classes_differ(embedding.fitted, rng))
@@ -131,18 +139,6 @@ def choose_method(
     return ChosenMethod(best, candidates[best].method, measured, mixed)
 
 
-def _best_classifier(bags: KnownBags) -> str:
-    """Return how the classifier of bags is used unless the caller says.
-
-    By moments: they are as near as the likelihood, and their intervals cover also where posteriors
-    are wrong, and where bags hardly differ. By the likelihood for exact labels, where it is nearer,
-    and where the noise is not known.
-    """
-    many, classes = bags.proportions.shape
-    labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
-    return "likelihood" if bags.variances is None or labels else "moments"
-
-
 def _by_classifier(name: str, bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
     rows, codes = keeper.result()
     sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
@@ -161,9 +157,6 @@ def _classes_differ(fitted: MeanEmbedding, rng: Generator) -> bool:
     again = [replace(fitted, times=fitted.cells.draw_cells(rng)) for _ in range(50)]
     doubt = np.std([other.energy(direction) for other in again])
     return fitted.energy(direction) > float(doubt)
-
-
-Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 class ClassRatio(Learner):
@@ -397,7 +390,7 @@ class ClassRatio(Learner):
     def _fit_bags(
         self,
         bag_info: KnownBags,
-        batches: Batches,
+        batches: Iterable[tuple[np.ndarray, np.ndarray]],  # rows, and the code of each one's bag
         *,
         strict: bool = True,
         progress: Progress = None,
@@ -431,11 +424,8 @@ class ClassRatio(Learner):
             warnings.warn(trouble, stacklevel=4)  # exact labels are the caller's own
         self._choice = choice
         self.method_, self.held_back_error_ = choice.name, choice.errors
-        self._test_bags(bag_info, *collector.keeper.result())
-        return self
-
-    def _test_bags(self, bag_info: KnownBags, rows: np.ndarray, codes: np.ndarray) -> None:
-        """Test label shift; where the bags contradict it, fit a stable p(y | x) of each class."""
+        # Test label shift; where the bags contradict it, fit a stable p(y | x) of each class.
+        rows, codes = collector.keeper.result()
         rng = self._generator()
         self._coordinates = Coordinates.of(rows, rng)
         mapped = self._coordinates(rows)[:, :-1]
@@ -448,6 +438,7 @@ class ClassRatio(Learner):
             for k in range(many) if many > 2 else (1,):
                 binary = sampled.against_rest(k)
                 self._stable.append(fit_stable_classifier(binary, mapped, codes, rng))
+        return self
 
     @property
     def bound_(self) -> float | None:

@@ -46,51 +46,21 @@ from scipy.stats import t as student
 from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.ratio.posteriors import ScoreMoments, mean_and_covariance
 
-__all__ = [
-    "LEVEL",
-    "TABLE_ROWS",
-    "LabelShiftTest",
-    "NaturalRange",
-    "Posterior",
-    "RatioEstimate",
-    "StableClassifier",
-    "assess_label_shift",
-    "chance_beyond",
-    "contradiction",
-    "fit_stable_classifier",
-    "natural_range",
-    "white_axes",
-]
-
-
 LEVEL = 0.05  # share of false alarms in the long run
 _ROWS_PER_COORDINATE = 5  # of the smallest bag: means of fewer are far from normal
 
 
 @dataclass(frozen=True)
 class LabelShiftTest:
-    """Says whether the bags differ in more than their class proportions.
-
-    Parameters
-    ----------
-    tested : bool
-        Whether the bags can be tested at all.
-    p : float or None
-        The probability of bags that differ as much or more under label shift; None if untested.
-    rejected : bool or None
-        Whether ``p`` is below .05; None if untested.
-    excess : float
-        How much larger the differences are than label shift explains, as a ratio of variances; at
-        least 1, and 1 if untested.
-    reason : str or None
-        Why the bags cannot be tested; None if they were.
-    """
+    """Says whether the bags differ in more than their class proportions, if it can be tested."""
 
     tested: bool
-    p: float | None = None
-    rejected: bool | None = None
+    p: float | None = None  # chance of bags that differ as much or more under label shift
+    rejected: bool | None = None  # whether ``p`` is below .05; both are None if untested
+    # How much larger the differences are than label shift explains, as a ratio of variances; at
+    # least 1, and 1 if untested.
     excess: float = 1.0
-    reason: str | None = None
+    reason: str | None = None  # why the bags cannot be tested; None if they were
 
     def to_json(self) -> dict[str, bool | float | str | None]:
         """Return all of it for programs."""
@@ -296,23 +266,20 @@ class StableClassifier:
 
     def shifted_proportion(self, rows: np.ndarray, level: float) -> Posterior:
         """Return the proportion in a table of the bags' classes at other proportions."""
-        table = self.coordinates(rows)
-        evidences = [self._profile(mode, table) for mode in self._best]
+        table, modes = self.coordinates(rows), self._best
+        evidences = np.empty((len(modes), len(_GRID)))
+        middle = int(np.argmin(np.abs(_GRID - self.pool.pi)))
+        for mode, profile in zip(modes, evidences, strict=True):
+            # Each rho of the grid, from pi outwards.
+            for places in (range(middle, len(_GRID)), range(middle - 1, -1, -1)):
+                point = mode
+                for place in places:
+                    point = _climb(self.pool, point, _Table(table, float(_GRID[place])))
+                    profile[place] = point.evidence
         weights = softmax(logsumexp(evidences, axis=0))
         reached = np.cumsum(weights) - weights / 2
         low, high = np.interp([(1 - level) / 2, (1 + level) / 2], reached, _GRID)
         return Posterior(float(weights @ _GRID), float(low), float(high))
-
-    def _profile(self, mode: _Point, table: np.ndarray) -> np.ndarray:
-        """Return the evidence of each rho of the grid, from pi outwards."""
-        evidences = np.empty(len(_GRID))
-        middle = int(np.argmin(np.abs(_GRID - self.pool.pi)))
-        for places in (range(middle, len(_GRID)), range(middle - 1, -1, -1)):
-            point = mode
-            for place in places:
-                point = _climb(self.pool, point, _Table(table, float(_GRID[place])))
-                evidences[place] = point.evidence
-        return evidences
 
     def own_proportion(self, rows: np.ndarray, level: float, rng: np.random.Generator) -> Posterior:
         """Return the proportion in a table that is a bag of its own: the mean of p over it."""
@@ -427,18 +394,13 @@ _CONTRADICTION = 1.9  # sum of classes' proportions, each against the rest; thos
 
 @dataclass(frozen=True)
 class NaturalRange:
-    """The proportion of class 1 in a table under a stable p(y | x), and the range of both.
-
-    ``new_bag_p`` is the p value of the table against the bags' classes at other proportions; None
-    if this was not tested. ``own`` is the proportion if the table is a bag of its own; None if that
-    was ruled out.
-    """
+    """The proportion of class 1 in a table under a stable p(y | x), and the range of both."""
 
     stable: float
     low: float
     high: float
-    new_bag_p: float | None
-    own: float | None
+    new_bag_p: float | None  # against the bags' classes at other proportions; None if untested
+    own: float | None  # the proportion if the table is a bag of its own; None if ruled out
 
     @property
     def new_bag(self) -> bool | None:
@@ -514,28 +476,10 @@ def _moved(end: float, centre: float, factor: float = 1.0) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RatioEstimate:
-    """Holds the class proportions of one table, and how far they can be trusted.
+    """Holds the class proportions (K,) of one table, and how far they can be trusted.
 
-    Parameters
-    ----------
-    classes : tuple
-        The K classes.
-    ratios : ndarray of shape (K,) or None
-        The proportions; None where the bags contradict label shift, which leaves no single figure.
-    low, high : ndarray of shape (K,)
-        The ends of the intervals, or of the range where the bags contradict label shift.
-    level : float or None
-        The confidence level of the intervals; None for a range, which has none.
-    label_shift : LabelShiftTest
-        Whether the bags differ in more than their class proportions.
-    estimates : dict
-        The estimate (K,) under each assumption: ``label_shift``, and where that is contradicted
-        ``stable``, for the same p(y | x) in all bags.
-    new_bag : bool or None
-        Whether the table looks like a new bag rather than like the bags' classes at other
-        proportions; None where this was not tested.
-    words : tuple of str
-        What must be read before the figures.
+    Where the bags contradict label shift, no single figure is left: ``ratios`` is None, ``low`` and
+    ``high`` are the ends of a range and not of intervals, and ``level`` is None.
     """
 
     classes: tuple[Any, ...]
@@ -544,9 +488,13 @@ class RatioEstimate:
     high: np.ndarray
     level: float | None
     label_shift: LabelShiftTest
+    # Under each assumption: ``label_shift``, and where that is contradicted ``stable``, for the
+    # same p(y | x) in all bags.
     estimates: dict[str, np.ndarray]
+    # Whether the table looks like a new bag rather than like the bags' classes at other
+    # proportions; None where this was not tested.
     new_bag: bool | None
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # what must be read before the figures
 
     @classmethod
     def with_interval(
@@ -582,17 +530,27 @@ class RatioEstimate:
         test: LabelShiftTest,
     ) -> "RatioEstimate":
         """Return estimates under two assumptions: an outcome per class, of two for the second."""
-        low, high = (np.array([getattr(item, end) for item in outcomes]) for end in ("low", "high"))
-        words = [contradiction(test), outcomes[0].words]
+        first = outcomes[0]
+        words = [contradiction(test), first.words]
         if len(outcomes) == 1:
-            ((stable, start, end),) = ((item.stable, item.low, item.high) for item in outcomes)
-            values = np.array([1 - stable, stable])
-            low, high = np.array([1 - end, start]), np.array([1 - start, end])
+            stable = np.array([1 - first.stable, first.stable])
+            low, high = np.array([1 - first.high, first.low]), np.array([1 - first.low, first.high])
         else:
-            values, doubt = _proportions_of_all(outcomes)
-            words.append(doubt)
-        estimates = {"label_shift": ratios, "stable": values}
-        new_bag, shown = outcomes[0].new_bag, tuple(filter(None, words))
+            low = np.array([outcome.low for outcome in outcomes])
+            high = np.array([outcome.high for outcome in outcomes])
+            stable = np.array([outcome.stable for outcome in outcomes])
+            # Each class is set against the rest. Proportions of a table whose classes are the bags'
+            # sum to nearly one. If they contradict each other, the table is taken for a new bag.
+            total = float(stable.sum())
+            if total >= _CONTRADICTION:
+                stable = np.array([outcome.own or 0.0 for outcome in outcomes])
+                words.append(
+                    f"As rows of the bags' classes, the classes would sum to {total:.1f}. The"
+                    " second estimate therefore takes the new table for a new bag."
+                )
+            stable = stable / stable.sum()
+        estimates = {"label_shift": ratios, "stable": stable}
+        new_bag, shown = first.new_bag, tuple(filter(None, words))
         return cls(tuple(classes), None, low, high, None, test, estimates, new_bag, shown)
 
     def to_json(self) -> dict[str, Any]:
@@ -611,23 +569,6 @@ class RatioEstimate:
             "new_bag": self.new_bag,
             "words": list(self.words),
         }
-
-
-def _proportions_of_all(outcomes: Sequence[NaturalRange]) -> tuple[np.ndarray, str | None]:
-    """Return proportions with sum one from those of each class against the rest, and words.
-
-    Those of a table whose classes are the bags' sum to nearly one. Where they contradict each other
-    the table is taken for a new bag.
-    """
-    stable = np.array([outcome.stable for outcome in outcomes])
-    total, words = float(stable.sum()), None
-    if total >= _CONTRADICTION:
-        stable = np.array([outcome.own or 0.0 for outcome in outcomes])
-        words = (
-            f"As rows of the bags' classes, the classes would sum to {total:.1f}. The second"
-            " estimate therefore takes the new table for a new bag."
-        )
-    return stable / stable.sum(), words
 
 
 def contradiction(test: LabelShiftTest) -> str:

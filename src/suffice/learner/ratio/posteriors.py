@@ -33,7 +33,6 @@ from scipy.stats import chi2
 from suffice.learner.ratio.bags import (
     LEAST_SHARE_LEFT,
     KnownBags,
-    Method,
     Resampled,
     balanced_groups,
     removable_part,
@@ -43,24 +42,6 @@ from suffice.learner.ratio.bags import (
 from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, maximise
 from suffice.learner.weak import FOLDS, group_sums
 from suffice.models.simplex import mixture_weights, nearest_proportions
-
-__all__ = [
-    "BagLikelihood",
-    "ByMoments",
-    "Calibration",
-    "ClassMeans",
-    "Coordinates",
-    "LabelCounts",
-    "ScoreMoments",
-    "TableMoments",
-    "accepted_ends",
-    "calibrate",
-    "calibrate_by_bags",
-    "fit_bag_likelihood",
-    "mean_and_covariance",
-    "within_classes",
-]
-
 
 _CALIBRATION_TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
 
@@ -228,21 +209,17 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class BagLikelihood(Resampled):
-    """A fitted classifier of bags, and the held-out scores that it was calibrated with.
-
-    ``fold_weights`` (F, d + 1, K) are the folds' models; ``scores`` (n, K), ``codes`` and
-    ``folds`` are those of the rows it learnt from; ``gain`` is by how much held-out rows are
-    likelier than under bags that cannot be told apart, with its standard error.
-    """
+    """A fitted classifier of bags, and the held-out scores that it was calibrated with."""
 
     bags: KnownBags
     coordinates: Coordinates
-    fold_weights: np.ndarray
+    fold_weights: np.ndarray  # (F, d + 1, K), the folds' models
     calibration: Calibration
-    scores: np.ndarray
+    scores: np.ndarray  # (n, K) of the rows it learnt from, as are their bags and folds
     codes: np.ndarray
     folds: np.ndarray
-    lam: float
+    # By how much held-out rows are likelier than under bags that cannot be told apart, with its
+    # standard error.
     gain: tuple[float, float]
 
     def scores_of(self, rows: np.ndarray) -> np.ndarray:
@@ -263,11 +240,6 @@ class BagLikelihood(Resampled):
         """p(k | x) (n, K) of the bags' rows, by models that did not see their row."""
         return np.exp(self.calibration.log_posteriors(self.scores))
 
-    def likelihoods(self, scores: np.ndarray) -> np.ndarray:
-        """Return p(x | k) up to a factor per row."""
-        log = self.calibration.log_posteriors(scores) - np.log(self.bags.prior)
-        return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
-
     def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
         """Return the scores of a table's rows."""
         del rng
@@ -275,7 +247,10 @@ class BagLikelihood(Resampled):
 
     def ratios(self, summary: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
         """Return the ratios of the table whose rows have these scores."""
-        return mixture_weights(self.likelihoods(summary), counts)
+        log = self.calibration.log_posteriors(summary) - np.log(self.bags.prior)
+        # p(x | k), up to a factor per row
+        likelihoods = np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
+        return mixture_weights(likelihoods, counts)
 
     def redraw(self, rng: Generator) -> "BagLikelihood":
         """Return the method as other rows of the bags, and other noise, might have left it."""
@@ -370,9 +345,7 @@ def fit_bag_likelihood(
         gain = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
         stacked = np.stack(weights)
         tried.append(
-            BagLikelihood(
-                bags, coordinates, stacked, calibration, scores, codes, folds, float(lam), gain
-            )
+            BagLikelihood(bags, coordinates, stacked, calibration, scores, codes, folds, gain)
         )
         best = int(np.argmax([candidate.gain[0] for candidate in tried]))
         if best < len(tried) - 1:
@@ -437,8 +410,16 @@ class ScoreMoments:
         """
         sizes, shares = self.bags.sizes, self.bags.unbiased_proportions
         weights = sizes / sizes.sum()
+        basis = zero_sum_basis(shares.shape[1])
         for _ in range(3):  # the weights depend on the class means
-            leverage = np.linalg.solve(self._second_moments(weights), shares.T * weights)
+            # P^T W P without the noise on P, which lies in the directions of sum zero
+            middle = weights @ shares
+            noisy = (shares.T * weights) @ shares - np.outer(middle, middle)
+            noise = np.einsum("i,ikl->kl", weights, self.bags.noise_covariances)
+            noisy, noise = (basis.T @ moment @ basis for moment in (noisy, noise))
+            spread = noisy - removable_part(noisy, noise) * noise
+            second_moments = basis @ spread @ basis.T + np.outer(middle, middle)
+            leverage = np.linalg.solve(second_moments, shares.T * weights)
             psi = leverage @ self.means
             variances = np.trace(self.errors(psi), axis1=-2, axis2=-1)
             weights = 1 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
@@ -453,17 +434,6 @@ class ScoreMoments:
             sampling = np.stack([within_classes(c, psi, s, n) for c, s, n in parts], axis=-3)
         noise = np.einsum("...ka,mkl,...lb->...mab", psi, bags.noise_covariances, psi)
         return np.asarray(sampling + noise)
-
-    def _second_moments(self, weights: np.ndarray) -> np.ndarray:
-        """Return P^T W P without the noise on P, which lies in the directions of sum zero."""
-        shares = self.bags.unbiased_proportions
-        middle = weights @ shares
-        noisy = (shares.T * weights) @ shares - np.outer(middle, middle)
-        noise = np.einsum("i,ikl->kl", weights, self.bags.noise_covariances)
-        basis = zero_sum_basis(len(noisy))
-        noisy, noise = (basis.T @ moment @ basis for moment in (noisy, noise))
-        spread = noisy - removable_part(noisy, noise) * noise
-        return basis @ spread @ basis.T + np.outer(middle, middle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -680,7 +650,7 @@ def _zero(values: np.ndarray, above: np.ndarray, inside: int, step: int) -> floa
 
 
 @dataclass(frozen=True, eq=False)
-class ByMoments(Method):
+class ByMoments:
     """Class ratios by class means of the posteriors that the likelihood of bags gives."""
 
     fitted: BagLikelihood

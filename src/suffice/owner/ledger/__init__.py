@@ -1,7 +1,7 @@
 """The privacy ledger: a budget for each data set, and a record of everything that was charged.
 
-`ledger` says in which order things happen, `rules` what may be charged, `store` what a place to
-keep ledgers in must offer, and `sqlite` keeps them in a file.
+`ledger` says in which order things happen, `rules` what may be charged, `log` how entries are
+chained, and `store` keeps all of it in a file, `postgres` in a database.
 """
 
 from suffice.owner.ledger.ledger import Ledger

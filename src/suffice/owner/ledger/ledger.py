@@ -1,24 +1,13 @@
-"""The privacy ledger: what was charged is written down before noise is drawn, in one order.
+"""Charge releases to budgets, verify a ledger by its audit log, and recover one that was restored.
 
-The order is what makes it safe (see docs/promise.md):
-
-1. in one transaction, look the request up, recompose everything that was ever spent together with
-   the new events, refuse if a budget does not allow it, and write the charge down durably;
-2. only then may noise be drawn;
-3. store the release's bytes; only then hand them out.
-
-The same name always gets the same bytes, whatever the data are now. Whoever charges holds a lock
-from before the charge until its bytes are stored. A charge without bytes whose lock nobody holds is
-burnt: the first who finds that out writes it down, it stays spent, and a process that comes back
-late cannot finish it. A charge counts for every unit that its unit contains (record: also attribute
-and label; party: all), and is refused where a wider unit has a budget, because it says nothing
-there.
+`Ledger` says in which order things happen. `Replay` says what its tables must hold, by its log.
 """
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,12 +24,14 @@ from suffice.errors import (
 from suffice.notes import note
 from suffice.options import ledger_file
 from suffice.owner.ledger import rules
-from suffice.owner.ledger.anchors import LOST, Anchor, anchor_of, recorded_place
 from suffice.owner.ledger.log import (
+    FIRST,
     AlteredLedgerError,
     Checkpoint,
     Kind,
     LogEntry,
+    checked_chain,
+    digest_of_bytes,
     signed_checkpoint,
     utc_now,
 )
@@ -55,124 +46,579 @@ from suffice.owner.ledger.rules import (
     event_for_delta,
     event_of_same_type,
     largest_epsilon,
+    seal_of,
     stated_epsilon,
     texts_by_dataset,
 )
-from suffice.owner.ledger.sqlite import SqliteStore
-from suffice.owner.ledger.store import Claim, Store, Tables
-from suffice.owner.ledger.verification import Replay, check_continues, checked_log, recover
+from suffice.owner.ledger.store import (
+    LOST,
+    Anchor,
+    Claim,
+    SqliteStore,
+    Store,
+    Tables,
+    budgets_as_logged,
+    name_for,
+    recorded_place,
+    token_facts,
+)
 from suffice.plain_text import html_table, text_table
 from suffice.privacy.calibrate import NO_PROTECTION_DELTA, check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
-from suffice.release.release import Release
-from suffice.tables.labels import Classes, canonical_class, check_classes
+from suffice.release.release import Release, encode
+from suffice.tables.columns import Classes, canonical_class, check_classes
 
-__all__ = [
-    "AuditedLedger",
-    "Ledger",
-    "balances_in",
-    "entry_of",
-    "sentence_of_what_fits",
-    "store_at",
-]
+_PENDING_SECONDS = 30.0
+_ANY_COLUMN = ""
+_ADVICE = "Budget may be spent twice. Use `suffice ledger recover` before any release."
 
 
-def store_at(place: str | Path) -> Store:
-    """Return the store at a path, or at an address that begins with postgresql://."""
-    file = ledger_file(place)
-    if file is not None:
-        return SqliteStore(file)
-    if find_spec("psycopg") is None:
-        raise ParameterError(
-            "A ledger in PostgreSQL needs more packages. Install them: pip install"
-            " 'suffice[postgres]'."
-        )
-    from suffice.owner.ledger.postgres import PostgresStore
+class Ledger:
+    """Refuses releases that exceed the privacy budgets of an owner's data sets.
 
-    return PostgresStore(str(place))
+    A ledger is one file, or one schema of a PostgreSQL database. It records each charge before
+    noise is drawn, and returns the stored bytes for a request that was charged before. Its audit
+    log shows whether it was altered, and with a checkpoint whether it was put back from a copy.
 
+    Parameters
+    ----------
+    path : str or Path
+        The ledger's file, or the address of a database: ``postgresql://host/database`` as libpq
+        takes it (libpq also reads PGPASSWORD and ~/.pgpass). A name after # tells several ledgers
+        of one database apart. The ledger is made if it is missing and ``budgets`` are given.
+    budgets : mapping, optional
+        Data set name to `Budget`, or to a mapping from unit to `Budget`. A budget without a unit
+        is per label. Budgets are final: those of an existing ledger must be the same.
+    classes : mapping, optional
+        Data set name to its list of classes, or to a mapping from label column to such a list.
+        Classes are final as well.
+    anchor : str or Path, optional
+        Where the end of the log is also kept, so that a ledger that was put back from a copy
+        starts frozen: a file, ``command:PROGRAM`` (run with the word read or write), or ``none``.
+        Default: a file in the user's state folder ($XDG_STATE_HOME or ~/.local/state). An existing
+        ledger knows its anchor.
 
-def balances_in(records: Tables) -> list[Balance]:
-    """Return every budget with what its charges cost, in sum and together."""
-    charges = records.charges()
-    balances = []
-    for name in records.datasets():
-        spent = records.spent(name)
-        for unit, budget in records.budgets(name).items():
-            room = rules.room_in(budget, unit, spent)
-            balances.append(
-                Balance(
-                    dataset=name,
-                    unit=unit,
-                    budget=budget,
-                    spent=room.spent,
-                    debits=len(room.charged),
-                    summed=_summed(charges, name, unit, budget),
+    Raises
+    ------
+    LedgerError
+        If the ledger is missing and no budgets are given, if it holds other budgets or classes, or
+        if its file is damaged.
+    StorageError
+        If it, or the anchor of a new ledger, cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile, suffice
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = folder.name + "/clinic.ledger"
+    >>> ledger = suffice.Ledger(path, {"diagnosis": suffice.Budget(2.0, delta=1e-5)})
+    >>> print(ledger)
+    data set   unit   epsilon  delta  spent  left  charges
+    diagnosis  label  2        1e-05  0      2     0
+    >>> ledger.largest_epsilon("diagnosis")
+    2.0
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        budgets: Mapping[str, Budget | Mapping[Unit | str, Budget]] | None = None,
+        classes: Mapping[str, Sequence[Any] | Mapping[str, Sequence[Any]]] | None = None,
+        *,
+        anchor: str | Path | None = None,
+    ) -> None:
+        self._store: Store = store_at(path)
+        self.path: Path | str = self._store.path
+        self._claims: dict[tuple[str, str], Claim] = {}
+        self._replay, self._altered = Replay(), ""
+        if budgets is None and not self._store.exists():
+            raise LedgerError(
+                f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
+            )
+        per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
+        per_label = {name: _by_label(declared) for name, declared in (classes or {}).items()}
+        self._store.prepare(recorded_place(anchor))
+        try:
+            with self._store.writing() as records:
+                self._replay.catch_up(records)
+                self._replay.check_all(records)
+                if anchor is not None and records.anchor().place != recorded_place(anchor):
+                    raise LedgerError(
+                        f"The ledger {self.path} has its anchor in another place. Move it with"
+                        " `suffice ledger recover --only-copy --anchor PLACE`."
+                    )
+                if not records.frozen() and records.anchor().trouble(records) == LOST:
+                    records.freeze(LOST)
+        except AlteredLedgerError as error:
+            self._freeze(error.reason)
+        if per_unit or per_label:
+            with self._store.writing() as records:
+                self._declare(records, per_unit, per_label)
+
+    def _declare(
+        self,
+        records: Tables,
+        per_unit: Mapping[str, Mapping[Unit, Budget]],
+        per_label: Mapping[str, Mapping[str, Classes]],
+    ) -> None:
+        """Write down new budgets and classes; those that are there must be the same."""
+        for name, by_unit in per_unit.items():
+            if not name or not by_unit:
+                raise ParameterError("A data set needs a name and at least one budget.")
+            stored_budgets = records.budgets(name)
+            if stored_budgets and stored_budgets != by_unit:
+                raise LedgerError(
+                    f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
+                )
+            if not stored_budgets:
+                records.add_dataset(name, by_unit)
+        for name, declared in per_label.items():
+            self._check_exists(records, name)
+            stored_classes = records.classes(name)
+            for label, classes in declared.items():
+                stored = stored_classes.get(label)
+                if stored is None:
+                    records.add_classes(name, label, classes)
+                elif list(map(canonical_class, stored)) != list(map(canonical_class, classes)):
+                    raise LedgerError(
+                        f"Data set {name!r} has other classes in {self.path}"
+                        f" ({', '.join(map(str, stored))}). Classes are final."
+                    )
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Ledger {self.path}", *self._table())
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """Return every budget as a row of text."""
+        rows = [
+            (
+                balance.dataset,
+                str(balance.unit),
+                f"{balance.budget.epsilon:g}",
+                f"{balance.budget.delta:g}",
+                f"{balance.spent:.6g}",
+                f"{balance.left:.6g}",
+                str(balance.debits),
+            )
+            for balance in self.balances()
+        ]
+        return ("data set", "unit", "epsilon", "delta", "spent", "left", "charges"), rows
+
+    def _check_exists(self, records: Tables, dataset: str) -> None:
+        if dataset not in records.datasets():
+            names = ", ".join(map(repr, records.datasets())) or "none yet"
+            raise LedgerError(
+                f"{self.path} has no data set {dataset!r}; it has {names}. Add one with `suffice"
+                " ledger init`."
+            )
+
+    def classes(self, dataset: str, label: str | None = None) -> Classes | None:
+        """Return the classes that were declared for a label column of a data set.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        label : str, optional
+            Name of the label column. Without it: the classes of every label column.
+
+        Returns
+        -------
+        tuple or None
+            The classes in their declared order; None if none were declared.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger has no such data set.
+        """
+        with self._store.reading() as records:
+            self._check_exists(records, dataset)
+            declared = records.classes(dataset)
+        return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
+
+    def label_columns(self, dataset: str | None = None) -> set[str]:
+        """Return the columns that were declared as labels, of one data set or of all."""
+        with self._store.reading() as records:
+            datasets = records.datasets() if dataset is None else [dataset]
+            columns = {label for name in datasets for label in records.classes(name)}
+        return columns - {_ANY_COLUMN}
+
+    def secret(self) -> bytes:
+        """Return the ledger's own key, with which fingerprints of data are hashed."""
+        with self._store.reading() as records:
+            return records.secret()
+
+    def debit(
+        self,
+        dataset: str,
+        guarantees: Sequence[Guarantee],
+        request: Request,
+        also: Sequence[DatasetCharge] = (),
+    ) -> bytes | None:
+        """Charge for a request, durably; return the stored bytes instead if that was done before.
+
+        The answer follows from the names, the public parameters and earlier charges. It is the same
+        whatever the private data are now. If they have changed, a note tells the owner alone.
+        After None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set that is charged.
+        guarantees : sequence of Guarantee
+            What the release states about this data set.
+        request : Request
+            The request, with its public parameters.
+        also : sequence of DatasetCharge
+            What the same release costs other data sets: all are charged, or none is.
+
+        Returns
+        -------
+        bytes or None
+            None if the request was charged now; else the bytes that are stored for it.
+
+        Raises
+        ------
+        BudgetError
+            If the release would exceed a budget. The message says what would fit.
+        UnitError
+            If a budget is about a unit that the release does not protect.
+        RequestConflictError
+            If the name was used with other public parameters.
+        BurntRequestError
+            If the request was charged, and its output was lost.
+        PendingRequestError
+            If another process is still at work on the request.
+        """
+        rules.check_apart(dataset, also)
+        charges = [DatasetCharge(dataset, guarantees, request.fingerprint), *also]
+        elsewhere: list[str] = []
+        claim = self._store.claim()
+        try:
+            with self._store.writing(claim) as records:
+                for charge in charges:
+                    self._check_exists(records, charge.dataset)
+                self._check_unaltered(records, charges)
+                earlier = records.charge(dataset, request.name)
+                if earlier is None:
+                    self._check_not_frozen(records)
+                    self._check_affordable(records, charges)
+                    elsewhere = rules.other_names(records.charges(), charges)
+                    records.add_charge(dataset, guarantees, request, claim.token, also=also)
+        except BudgetError as refusal:
+            claim.release()
+            self._record_refusal(request, charges, str(refusal))
+            raise BudgetError(f"{refusal} {self._what_fits(charges)}".rstrip()) from None
+        except AlteredLedgerError as error:
+            claim.release()
+            self._freeze(error.reason)
+            raise
+        except BaseException:
+            claim.release()
+            raise
+        if earlier is None:
+            self._claims[dataset, request.name] = claim
+            self._advance_anchor(dataset, request.name)
+            if elsewhere:
+                note(
+                    f"These data also have a budget under the name {elsewhere[0]!r}. Together they"
+                    " can use both budgets. Use one name only. Only you see this line."
+                )
+            return None
+        claim.release()
+        rules.check_same_request(request, charges, earlier)
+        stored = self._bytes_of(earlier)
+        _note_repeated(earlier, charges)
+        return stored
+
+    @staticmethod
+    def _check_affordable(records: Tables, charges: Sequence[DatasetCharge]) -> None:
+        for charge in charges:
+            name = charge.dataset
+            budgets, spent = records.budgets(name), records.spent(name)
+            rules.check_affordable(name, charge.guarantees, budgets, spent)
+
+    def _check_unaltered(self, records: Tables, charges: Sequence[DatasetCharge]) -> None:
+        """Raise if what a charge rests on is not what the log says, since this process began."""
+        self._replay.catch_up(records)
+        self._replay.check_basis(records, [charge.dataset for charge in charges])
+
+    def _check_not_frozen(self, records: Tables) -> None:
+        if reason := self._reason_to_freeze(records):
+            raise LedgerError(
+                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until you use"
+                " `suffice ledger recover`."
+            )
+
+    def _advance_anchor(self, dataset: str, request: str) -> None:
+        """Move the anchor to this charge; a charge whose anchor cannot be written is burnt."""
+        try:
+            with self._store.writing() as records:
+                records.anchor().advance(records)
+        except BaseException as error:
+            self.abandon(dataset, request)
+            if not isinstance(error, SufficeError):
+                raise
+            raise type(error)(
+                f"{error} Request {request!r} stays charged, and nothing was drawn for it. Correct"
+                " this first, then use a new --request name (Python: request=...)."
+            ) from None
+
+    def _record_refusal(
+        self, request: Request, charges: Sequence[DatasetCharge], reason: str
+    ) -> None:
+        """Write down a refusal for the budget, once; it follows from public charges alone."""
+        first, *also = charges
+        facts = {
+            "dataset": first.dataset,
+            "request": request.name,
+            "spent": json.loads(charges_to_text(first.guarantees, also)),
+            "reason": reason,
+        }
+        with self._store.writing() as records:
+            records.append(Kind.REFUSAL, facts, once=True)
+
+    def _what_fits(self, charges: Sequence[DatasetCharge]) -> str:
+        """Return what to do about a release that exceeds a budget.
+
+        Where it states one guarantee, the largest epsilon of a release like it is named. All of it
+        follows from budgets, charges and events, which are public.
+        """
+        advice = "Request a smaller --epsilon (Python: epsilon=...)."
+        if len(charges) > 1:
+            return advice
+        (charge,) = charges
+        with self._store.reading() as records:
+            budgets, spent = records.budgets(charge.dataset), records.spent(charge.dataset)
+        if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
+            return ""
+        if len(charge.guarantees) != 1:
+            return advice
+        (guarantee,) = charge.guarantees
+        event_at = event_of_same_type(guarantee.event, guarantee.delta)
+        if event_at is None:
+            return advice
+        largest = largest_epsilon(rules.rooms_for(guarantee.unit, budgets, spent), event_at)
+        if largest > 0:
+            return f"The largest epsilon that still fits is {largest:g}."
+        if guarantee.delta > 0:
+            return f"No release with delta {guarantee.delta:g} fits any more."
+        return "No further release fits."
+
+    def finish(self, dataset: str, request: str, data: bytes) -> None:
+        """Store the bytes of a charge that this ledger made, once; only then hand them out.
+
+        Raises
+        ------
+        LedgerError
+            If this ledger has no open charge of this name.
+        BurntRequestError
+            If somebody declared the output lost before it was stored.
+        """
+        claim = self._claims.get((dataset, request))
+        if claim is None:
+            raise LedgerError("The request is not open; its bytes are not stored twice.")
+        with self._store.writing() as records:
+            if not records.close_charge(dataset, request, claim.token, data):
+                raise BurntRequestError(
+                    f"The output of request {request!r} was declared lost before it was stored. Do"
+                    " not use this output. To release again, use a new request name (--request;"
+                    " Python: request=...); it will be charged too."
+                )
+        self._release_claim(dataset, request)
+
+    def abandon(self, dataset: str, request: str) -> None:
+        """Say that a charge of this ledger will never have an output: it is burnt from now on."""
+        claim = self._claims.get((dataset, request))
+        if claim is None:
+            return
+        try:
+            with self._store.writing() as records:
+                records.close_charge(dataset, request, claim.token, None)
+        finally:
+            self._release_claim(dataset, request)
+
+    def _release_claim(self, dataset: str, request: str) -> None:
+        claim = self._claims.pop((dataset, request), None)
+        if claim is not None:
+            claim.release()
+
+    def made(self, dataset: str, request: str) -> datetime:
+        """Return when a request was charged."""
+        with self._store.reading() as records:
+            charge = records.charge(dataset, request)
+        if charge is None:
+            raise LedgerError(f"Data set {dataset!r} has no request {request!r}.")
+        return datetime.fromtimestamp(charge.time, UTC)
+
+    def released(self, dataset: str, data: bytes) -> bool:
+        """Say whether these very bytes were charged to this data set's budget."""
+        with self._store.reading() as records:
+            return records.released(dataset, data)
+
+    def _bytes_of(self, charge: Charge) -> bytes:
+        """Return the bytes of a request that another process may be finishing right now."""
+        deadline = time.monotonic() + _PENDING_SECONDS
+        while charge.data is None:
+            if charge.state == "burnt":
+                raise BurntRequestError(
+                    f"Request {charge.request!r} was charged, but its output was lost. The charge"
+                    " stays. To draw again, name a new request: --request NAME (Python:"
+                    " request=...). It will be charged too."
+                )
+            if time.monotonic() > deadline:
+                raise PendingRequestError(
+                    f"Request {charge.request!r} was charged, and another process is still drawing"
+                    " its noise. Try again later, under the same name."
+                )
+            if self._store.held(charge.token):
+                time.sleep(0.05)
+                charge = self._again(charge, burn=False)
+            else:
+                charge = self._again(charge, burn=True)
+        with self._store.writing() as records:
+            self._replay.catch_up(records)
+        self._replay.check_charge(charge)
+        return charge.data
+
+    def _again(self, charge: Charge, *, burn: bool) -> Charge:
+        """Return what became of a charge; nobody can finish it later if it is burnt here."""
+        with self._store.writing() if burn else self._store.reading() as records:
+            if burn:
+                records.close_charge(charge.dataset, charge.request, charge.token, None)
+            current = records.charge(charge.dataset, charge.request)
+        if current is None:
+            raise LedgerError(
+                f"The ledger {self.path} was restored from a copy while it was in use."
+            )
+        return current
+
+    def largest_epsilon(
+        self, dataset: str, delta: float = 0.0, unit: Unit | str | None = None
+    ) -> float:
+        """Return the largest epsilon of a further release that the budget allows.
+
+        The composition rule is that of charges: a release of this epsilon is accepted, and one
+        that is 1 % larger is refused. The result has three digits and is rounded down. Nothing is
+        charged or written.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        delta : float
+            Delta of the release. 0 stands for noise that needs no delta (laplace, knorm,
+            response); above 0 stands for Gaussian noise, which composes better.
+        unit : Unit or str, optional
+            What the release protects. Default: the unit of the data set's budget; of several
+            budgets, the narrowest unit that covers them all.
+
+        Returns
+        -------
+        float
+            The largest epsilon that fits; 0.0 if none does.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger has no such data set.
+        UnitError
+            If a release about ``unit`` says nothing about a unit that has a budget.
+        BudgetError
+            If the budget limits nothing (a delta of 0.1 or more).
+
+        Examples
+        --------
+        >>> import tempfile, suffice
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = suffice.Ledger(folder.name + "/l", {"d": suffice.Budget(2.0, delta=1e-5)})
+        >>> ledger.largest_epsilon("d"), ledger.largest_epsilon("d", delta=1e-5)
+        (2.0, 2.0)
+        >>> folder.cleanup()
+        """
+        delta = check_delta(delta)
+        with self._store.reading() as records:
+            self._check_exists(records, dataset)
+            budgets, spent = records.budgets(dataset), records.spent(dataset)
+        protected = rules.unit_covering(dataset, budgets, unit)
+        rooms = rules.rooms_for(protected, budgets, spent)
+        return largest_epsilon(rooms, event_for_delta(delta))
+
+    def balances(self) -> list[Balance]:
+        """Return every budget with what is spent of it, recomposed from the stored events.
+
+        Returns
+        -------
+        list of Balance
+            One for each data set and unit that has a budget.
+        """
+        with self._store.reading() as records:
+            charges = records.charges()
+            balances = []
+            for name in records.datasets():
+                spent = records.spent(name)
+                for unit, budget in records.budgets(name).items():
+                    room = rules.room_in(budget, unit, spent)
+                    balances.append(
+                        Balance(
+                            dataset=name,
+                            unit=unit,
+                            budget=budget,
+                            spent=room.spent,
+                            debits=len(room.charged),
+                            summed=_summed(charges, name, unit, budget),
+                        )
+                    )
+        return balances
+
+    def history(self) -> list[Entry]:
+        """Return every charge, oldest first; those without output are pending or burnt.
+
+        `Entry.epsilons` are what each charge cost by itself. The `Balance` of a data set holds
+        their sum (``summed``) and what they cost together (``spent``).
+
+        Returns
+        -------
+        list of Entry
+            One for each request that was ever charged.
+        """
+        with self._store.reading() as records:
+            charges = records.charges()
+        entries = []
+        for charge in charges:
+            texts = texts_by_dataset(charge.spent, charge.dataset)
+            events = {name: charges_from_text(text) for name, text in texts.items()}
+            entries.append(
+                Entry(
+                    number=charge.number,
+                    dataset=charge.dataset,
+                    request=charge.request,
+                    charges=events.pop(charge.dataset, ()),
+                    parameters=charge.parameters,
+                    state=self._state_shown(charge),
+                    time=charge.time,
+                    also=events,
                 )
             )
-    return balances
+        return entries
 
+    def _state_shown(self, charge: Charge) -> str:
+        """Return the state of a charge in the words that people are shown."""
+        if charge.state == "debited":
+            if self._store.held(charge.token):
+                return "pending"
+            charge = self._again(charge, burn=False)  # it may have been finished since
+        return "released" if charge.state == "finished" else "burnt"
 
-def _summed(charges: Sequence[Charge], dataset: str, unit: Unit, budget: Budget) -> float:
-    """Return the sum of the epsilons of all charges, each at the delta that its release states."""
-    total = 0.0
-    for charge in charges:
-        text = texts_by_dataset(charge.spent, charge.dataset).get(dataset)
-        if text is None:
-            continue
-        delta = charge.stated_delta or budget.delta
-        (events,) = rules.spent_by_charge([text], unit)
-        total += sum(stated_epsilon(event, delta) for event in events)
-    return total
-
-
-def entry_of(charge: Charge, state: str) -> Entry:
-    """Return a stored charge as the history shows it."""
-    texts = texts_by_dataset(charge.spent, charge.dataset)
-    events = {name: charges_from_text(text) for name, text in texts.items()}
-    return Entry(
-        number=charge.number,
-        dataset=charge.dataset,
-        request=charge.request,
-        charges=events.pop(charge.dataset, ()),
-        parameters=charge.parameters,
-        state=state,
-        time=charge.time,
-        also=events,
-    )
-
-
-def sentence_of_what_fits(
-    guarantees: Sequence[Guarantee], budgets: Mapping[Unit, Budget], spent: Sequence[str]
-) -> str:
-    """Return what to do about a release that exceeds a budget.
-
-    Where the release states one guarantee, the largest epsilon of a release like it is named. All
-    of it follows from budgets, charges and events, which are public.
-    """
-    if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
-        return ""
-    advice = "Request a smaller --epsilon (Python: epsilon=...)."
-    if len(guarantees) != 1:
-        return advice
-    (guarantee,) = guarantees
-    event_at = event_of_same_type(guarantee.event, guarantee.delta)
-    if event_at is None:
-        return advice
-    largest = largest_epsilon(rules.rooms_for(guarantee.unit, budgets, spent), event_at)
-    if largest > 0:
-        return f"The largest epsilon that still fits is {largest:g}."
-    if guarantee.delta > 0:
-        return f"No release with delta {guarantee.delta:g} fits any more."
-    return "No further release fits."
-
-
-class AuditedLedger:
-    """The audit log of a ledger; see `Ledger`."""
-
-    _store: Store
-    _replay: Replay
-    _altered: str
+    # --- the audit log
 
     @property
     def store(self) -> Store:
@@ -186,29 +632,13 @@ class AuditedLedger:
             return self._reason_to_freeze(records)
 
     def _reason_to_freeze(self, records: Tables) -> str:
-        return records.frozen() or self._altered or anchor_of(records).trouble(records)
+        return records.frozen() or self._altered or records.anchor().trouble(records)
 
     @property
     def anchor(self) -> Anchor:
         """Where the end of the log is also kept."""
         with self._store.reading() as records:
-            return anchor_of(records)
-
-    def _check_opened(self, anchor: str | Path | None) -> None:
-        """Compare the ledger with its log and its anchor, and freeze it if they disagree."""
-        try:
-            with self._store.writing() as records:
-                self._replay.catch_up(records)
-                self._replay.check_all(records)
-                if anchor is not None and records.anchor() != recorded_place(anchor):
-                    raise LedgerError(
-                        f"The ledger {self._store.path} has its anchor in another place. Move it"
-                        " with `suffice ledger recover --only-copy --anchor PLACE`."
-                    )
-                if not records.frozen() and anchor_of(records).trouble(records) == LOST:
-                    records.freeze(LOST)
-        except AlteredLedgerError as error:
-            self._freeze(error.reason)
+            return records.anchor()
 
     def _freeze(self, reason: str) -> None:
         """Let nobody charge the ledger any more: this process alone, if it cannot be written."""
@@ -308,9 +738,25 @@ class AuditedLedger:
         """
         place = None if anchor is None else recorded_place(anchor)
         with self._store.writing() as records:
-            charged = recover(records, checkpoint, released, place)
+            for dataset in released or {}:
+                if dataset not in records.datasets():
+                    raise LedgerError(
+                        f"The ledger has no data set {dataset!r}. Name one that it has."
+                    )
+            compared, lost = _compare(records, checked_log(records), checkpoint)
+            if lost and checkpoint is None and released is None:
+                raise LostEntriesError(
+                    f"This is not the only copy: {LOST}. Collect every release since the copy was"
+                    " made. Name those files with --released, and add --complete."
+                )
+            charged = 0
+            for dataset, releases in (released or {}).items():
+                for release in releases:
+                    charged += _charge(records, dataset, release)
+            facts = {**compared, "entries_lost": lost, "releases_charged": charged}
+            records.thaw(facts, records.anchor().place if place is None else place)
         with self._store.writing() as records:
-            anchor_of(records).replace(records)
+            records.anchor().replace(records)
         self._replay, self._altered = Replay(), ""
         return charged
 
@@ -320,507 +766,9 @@ class AuditedLedger:
             records.append(kind, {"dataset": dataset, **facts}, once=True)
 
 
-_PENDING_SECONDS = 30.0
-_ANY_COLUMN = ""
-
-Declared = Mapping[str, Sequence[Any] | Mapping[str, Sequence[Any]]]
-"""Classes by data set, or by data set and label column."""
-
-
-@dataclass(frozen=True)
-class _Debit:
-    """One request, and what it charges to each data set."""
-
-    request: Request
-    charges: Sequence[DatasetCharge]
-
-
-class Ledger(AuditedLedger):
-    """Refuses releases that exceed the privacy budgets of an owner's data sets.
-
-    A ledger is one file, or one schema of a PostgreSQL database. It records each charge before
-    noise is drawn, and returns the stored bytes for a request that was charged before. Its audit
-    log shows whether it was altered, and with a checkpoint whether it was put back from a copy.
-
-    Parameters
-    ----------
-    path : str or Path
-        The ledger's file, or the address of a database: ``postgresql://host/database`` as libpq
-        takes it (libpq also reads PGPASSWORD and ~/.pgpass). A name after # tells several ledgers
-        of one database apart. The ledger is made if it is missing and ``budgets`` are given.
-    budgets : mapping, optional
-        Data set name to `Budget`, or to a mapping from unit to `Budget`. A budget without a unit
-        is per label. Budgets are final: those of an existing ledger must be the same.
-    classes : mapping, optional
-        Data set name to its list of classes, or to a mapping from label column to such a list.
-        Classes are final as well.
-    anchor : str or Path, optional
-        Where the end of the log is also kept, so that a ledger that was put back from a copy
-        starts frozen: a file, ``command:PROGRAM`` (run with the word read or write), or ``none``.
-        Default: a file in the user's state folder ($XDG_STATE_HOME or ~/.local/state). An existing
-        ledger knows its anchor.
-
-    Raises
-    ------
-    LedgerError
-        If the ledger is missing and no budgets are given, if it holds other budgets or classes, or
-        if its file is damaged.
-    StorageError
-        If it, or the anchor of a new ledger, cannot be read or written.
-
-    Examples
-    --------
-    >>> import tempfile, suffice
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = folder.name + "/clinic.ledger"
-    >>> ledger = suffice.Ledger(path, {"diagnosis": suffice.Budget(2.0, delta=1e-5)})
-    >>> print(ledger)
-    data set   unit   epsilon  delta  spent  left  charges
-    diagnosis  label  2        1e-05  0      2     0
-    >>> ledger.largest_epsilon("diagnosis")
-    2.0
-    >>> folder.cleanup()
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        budgets: Mapping[str, Budget | Mapping[Unit | str, Budget]] | None = None,
-        classes: Declared | None = None,
-        *,
-        anchor: str | Path | None = None,
-    ) -> None:
-        self._store: Store = store_at(path)
-        self.path: Path | str = self._store.path
-        self._claims: dict[tuple[str, str], Claim] = {}
-        self._replay, self._altered = Replay(), ""
-        if budgets is None and not self._store.exists():
-            raise LedgerError(
-                f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
-            )
-        per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
-        per_label = {name: _by_label(declared) for name, declared in (classes or {}).items()}
-        self._store.prepare(recorded_place(anchor))
-        self._check_opened(anchor)
-        if not per_unit and not per_label:
-            return
-        with self._store.writing() as records:
-            for name, by_unit in per_unit.items():
-                if not name or not by_unit:
-                    raise ParameterError("A data set needs a name and at least one budget.")
-                stored_budgets = records.budgets(name)
-                if stored_budgets and stored_budgets != by_unit:
-                    raise LedgerError(
-                        f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
-                    )
-                if not stored_budgets:
-                    records.add_dataset(name, by_unit)
-            for name, declared in per_label.items():
-                self._declare(records, name, declared)
-
-    def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
-
-    def __str__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        return html_table(f"Ledger {self.path}", *self._table())
-
-    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-        """Return every budget as a row of text."""
-        rows = [
-            (
-                balance.dataset,
-                str(balance.unit),
-                f"{balance.budget.epsilon:g}",
-                f"{balance.budget.delta:g}",
-                f"{balance.spent:.6g}",
-                f"{balance.left:.6g}",
-                str(balance.debits),
-            )
-            for balance in self.balances()
-        ]
-        return ("data set", "unit", "epsilon", "delta", "spent", "left", "charges"), rows
-
-    def _declare(self, records: Tables, name: str, declared: Mapping[str, Classes]) -> None:
-        self._check_exists(records, name)
-        stored_classes = records.classes(name)
-        for label, classes in declared.items():
-            stored = stored_classes.get(label)
-            if stored is None:
-                records.add_classes(name, label, classes)
-            elif list(map(canonical_class, stored)) != list(map(canonical_class, classes)):
-                raise LedgerError(
-                    f"Data set {name!r} has other classes in {self.path}"
-                    f" ({', '.join(map(str, stored))}). Classes are final."
-                )
-
-    def _check_exists(self, records: Tables, dataset: str) -> None:
-        if dataset not in records.datasets():
-            names = ", ".join(map(repr, records.datasets())) or "none yet"
-            raise LedgerError(
-                f"{self.path} has no data set {dataset!r}; it has {names}. Add one with `suffice"
-                " ledger init`."
-            )
-
-    def classes(self, dataset: str, label: str | None = None) -> Classes | None:
-        """Return the classes that were declared for a label column of a data set.
-
-        Parameters
-        ----------
-        dataset : str
-            Name of the data set.
-        label : str, optional
-            Name of the label column. Without it: the classes of every label column.
-
-        Returns
-        -------
-        tuple or None
-            The classes in their declared order; None if none were declared.
-
-        Raises
-        ------
-        LedgerError
-            If the ledger has no such data set.
-        """
-        with self._store.reading() as records:
-            self._check_exists(records, dataset)
-            declared = records.classes(dataset)
-        return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
-
-    def label_columns(self, dataset: str | None = None) -> set[str]:
-        """Return the columns that were declared as labels, of one data set or of all."""
-        with self._store.reading() as records:
-            datasets = records.datasets() if dataset is None else [dataset]
-            columns = {label for name in datasets for label in records.classes(name)}
-        return columns - {_ANY_COLUMN}
-
-    def secret(self) -> bytes:
-        """Return the ledger's own key, with which fingerprints of data are hashed."""
-        with self._store.reading() as records:
-            return records.secret()
-
-    def debit(
-        self,
-        dataset: str,
-        guarantees: Sequence[Guarantee],
-        request: Request,
-        also: Sequence[DatasetCharge] = (),
-    ) -> bytes | None:
-        """Charge for a request, durably; return the stored bytes instead if that was done before.
-
-        The answer follows from the names, the public parameters and earlier charges. It is the same
-        whatever the private data are now. If they have changed, a note tells the owner alone.
-        After None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
-
-        Parameters
-        ----------
-        dataset : str
-            Name of the data set that is charged.
-        guarantees : sequence of Guarantee
-            What the release states about this data set.
-        request : Request
-            The request, with its public parameters.
-        also : sequence of DatasetCharge
-            What the same release costs other data sets: all are charged, or none is.
-
-        Returns
-        -------
-        bytes or None
-            None if the request was charged now; else the bytes that are stored for it.
-
-        Raises
-        ------
-        BudgetError
-            If the release would exceed a budget. The message says what would fit.
-        UnitError
-            If a budget is about a unit that the release does not protect.
-        RequestConflictError
-            If the name was used with other public parameters.
-        BurntRequestError
-            If the request was charged, and its output was lost.
-        PendingRequestError
-            If another process is still at work on the request.
-        """
-        rules.check_apart(dataset, also)
-        charges = [DatasetCharge(dataset, guarantees, request.fingerprint), *also]
-        debit = _Debit(request, charges)
-        elsewhere: list[str] = []
-        claim = self._store.claim()
-        try:
-            with self._store.writing(claim) as records:
-                for charge in charges:
-                    self._check_exists(records, charge.dataset)
-                self._check_unaltered(records, debit)
-                earlier = records.charge(dataset, request.name)
-                if earlier is None:
-                    self._check_not_frozen(records)
-                    self._check_affordable(records, debit)
-                    elsewhere = rules.other_names(records.charges(), charges)
-                    records.add_charge(dataset, guarantees, request, claim.token, also=also)
-        except BudgetError as refusal:
-            claim.release()
-            self._record_refusal(debit, str(refusal))
-            raise BudgetError(f"{refusal} {self._what_fits(debit)}".rstrip()) from None
-        except AlteredLedgerError as error:
-            claim.release()
-            self._freeze(error.reason)
-            raise
-        except BaseException:
-            claim.release()
-            raise
-        if earlier is None:
-            self._claims[dataset, request.name] = claim
-            self._advance_anchor(dataset, request.name)
-            _note_other_names(elsewhere)
-            return None
-        claim.release()
-        rules.check_same_request(request, charges, earlier)
-        stored = self._bytes_of(earlier)
-        _note_repeated(earlier, charges)
-        return stored
-
-    @staticmethod
-    def _check_affordable(records: Tables, debit: _Debit) -> None:
-        for charge in debit.charges:
-            name = charge.dataset
-            budgets, spent = records.budgets(name), records.spent(name)
-            rules.check_affordable(name, charge.guarantees, budgets, spent)
-
-    def _check_unaltered(self, records: Tables, debit: _Debit) -> None:
-        """Raise if what a charge rests on is not what the log says, since this process began."""
-        self._replay.catch_up(records)
-        self._replay.check_basis(records, [charge.dataset for charge in debit.charges])
-
-    def _check_not_frozen(self, records: Tables) -> None:
-        if reason := self._reason_to_freeze(records):
-            raise LedgerError(
-                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until you use"
-                " `suffice ledger recover`."
-            )
-
-    def _advance_anchor(self, dataset: str, request: str) -> None:
-        """Move the anchor to this charge; a charge whose anchor cannot be written is burnt."""
-        try:
-            with self._store.writing() as records:
-                anchor_of(records).advance(records)
-        except BaseException as error:
-            self.abandon(dataset, request)
-            if not isinstance(error, SufficeError):
-                raise
-            raise type(error)(
-                f"{error} Request {request!r} stays charged, and nothing was drawn for it. Correct"
-                " this first, then use a new --request name (Python: request=...)."
-            ) from None
-
-    def _record_refusal(self, debit: _Debit, reason: str) -> None:
-        """Write down a refusal for the budget, once; it follows from public charges alone."""
-        first, *also = debit.charges
-        facts = {
-            "dataset": first.dataset,
-            "request": debit.request.name,
-            "spent": json.loads(charges_to_text(first.guarantees, also)),
-            "reason": reason,
-        }
-        with self._store.writing() as records:
-            records.append(Kind.REFUSAL, facts, once=True)
-
-    def _what_fits(self, debit: _Debit) -> str:
-        """Return a sentence about the largest epsilon that fits; reads public charges alone."""
-        if len(debit.charges) > 1:
-            return sentence_of_what_fits((), {}, [])
-        (charge,) = debit.charges
-        with self._store.reading() as records:
-            budgets, spent = records.budgets(charge.dataset), records.spent(charge.dataset)
-        return sentence_of_what_fits(charge.guarantees, budgets, spent)
-
-    def finish(self, dataset: str, request: str, data: bytes) -> None:
-        """Store the bytes of a charge that this ledger made, once; only then hand them out.
-
-        Raises
-        ------
-        LedgerError
-            If this ledger has no open charge of this name.
-        BurntRequestError
-            If somebody declared the output lost before it was stored.
-        """
-        claim = self._claims.get((dataset, request))
-        if claim is None:
-            raise LedgerError("The request is not open; its bytes are not stored twice.")
-        with self._store.writing() as records:
-            if not records.finish(dataset, request, claim.token, data):
-                raise BurntRequestError(
-                    f"The output of request {request!r} was declared lost before it was stored. Do"
-                    " not use this output. To release again, use a new request name (--request;"
-                    " Python: request=...); it will be charged too."
-                )
-        self._release_claim(dataset, request)
-
-    def abandon(self, dataset: str, request: str) -> None:
-        """Say that a charge of this ledger will never have an output: it is burnt from now on."""
-        claim = self._claims.get((dataset, request))
-        if claim is None:
-            return
-        try:
-            with self._store.writing() as records:
-                records.burn(dataset, request, claim.token)
-        finally:
-            self._release_claim(dataset, request)
-
-    def _release_claim(self, dataset: str, request: str) -> None:
-        claim = self._claims.pop((dataset, request), None)
-        if claim is not None:
-            claim.release()
-
-    def made(self, dataset: str, request: str) -> datetime:
-        """Return when a request was charged."""
-        with self._store.reading() as records:
-            charge = records.charge(dataset, request)
-        if charge is None:
-            raise LedgerError(f"Data set {dataset!r} has no request {request!r}.")
-        return _time_of(charge)
-
-    def released(self, dataset: str, data: bytes) -> bool:
-        """Say whether these very bytes were charged to this data set's budget."""
-        with self._store.reading() as records:
-            return records.released(dataset, data)
-
-    def _bytes_of(self, charge: Charge) -> bytes:
-        """Return the bytes of a request that another process may be finishing right now."""
-        deadline = time.monotonic() + _PENDING_SECONDS
-        while charge.data is None:
-            if charge.state == "burnt":
-                raise BurntRequestError(
-                    f"Request {charge.request!r} was charged, but its output was lost. The charge"
-                    " stays. To draw again, name a new request: --request NAME (Python:"
-                    " request=...). It will be charged too."
-                )
-            if time.monotonic() > deadline:
-                raise PendingRequestError(
-                    f"Request {charge.request!r} was charged, and another process is still drawing"
-                    " its noise. Try again later, under the same name."
-                )
-            if self._store.held(charge.token):
-                time.sleep(0.05)
-                charge = self._again(charge, burn=False)
-            else:
-                charge = self._again(charge, burn=True)
-        with self._store.writing() as records:
-            self._replay.catch_up(records)
-        self._replay.check_charge(charge)
-        return charge.data
-
-    def _again(self, charge: Charge, *, burn: bool) -> Charge:
-        """Return what became of a charge; nobody can finish it later if it is burnt here."""
-        with self._store.writing() if burn else self._store.reading() as records:
-            if burn:
-                records.burn(charge.dataset, charge.request, charge.token)
-            current = records.charge(charge.dataset, charge.request)
-        if current is None:
-            raise LedgerError(
-                f"The ledger {self.path} was restored from a copy while it was in use."
-            )
-        return current
-
-    def largest_epsilon(
-        self, dataset: str, delta: float = 0.0, unit: Unit | str | None = None
-    ) -> float:
-        """Return the largest epsilon of a further release that the budget allows.
-
-        The composition rule is that of charges: a release of this epsilon is accepted, and one
-        that is 1 % larger is refused. The result has three digits and is rounded down. Nothing is
-        charged or written.
-
-        Parameters
-        ----------
-        dataset : str
-            Name of the data set.
-        delta : float
-            Delta of the release. 0 stands for noise that needs no delta (laplace, knorm,
-            response); above 0 stands for Gaussian noise, which composes better.
-        unit : Unit or str, optional
-            What the release protects. Default: the unit of the data set's budget; of several
-            budgets, the narrowest unit that covers them all.
-
-        Returns
-        -------
-        float
-            The largest epsilon that fits; 0.0 if none does.
-
-        Raises
-        ------
-        LedgerError
-            If the ledger has no such data set.
-        UnitError
-            If a release about ``unit`` says nothing about a unit that has a budget.
-        BudgetError
-            If the budget limits nothing (a delta of 0.1 or more).
-
-        Examples
-        --------
-        >>> import tempfile, suffice
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = suffice.Ledger(folder.name + "/l", {"d": suffice.Budget(2.0, delta=1e-5)})
-        >>> ledger.largest_epsilon("d"), ledger.largest_epsilon("d", delta=1e-5)
-        (2.0, 2.0)
-        >>> folder.cleanup()
-        """
-        delta = check_delta(delta)
-        with self._store.reading() as records:
-            self._check_exists(records, dataset)
-            budgets, spent = records.budgets(dataset), records.spent(dataset)
-        protected = rules.unit_covering(dataset, budgets, unit)
-        rooms = rules.rooms_for(protected, budgets, spent)
-        return largest_epsilon(rooms, event_for_delta(delta))
-
-    def balances(self) -> list[Balance]:
-        """Return every budget with what is spent of it, recomposed from the stored events.
-
-        Returns
-        -------
-        list of Balance
-            One for each data set and unit that has a budget.
-        """
-        with self._store.reading() as records:
-            return balances_in(records)
-
-    def history(self) -> list[Entry]:
-        """Return every charge, oldest first; those without output are pending or burnt.
-
-        `Entry.epsilons` are what each charge cost by itself. The `Balance` of a data set holds
-        their sum (``summed``) and what they cost together (``spent``).
-
-        Returns
-        -------
-        list of Entry
-            One for each request that was ever charged.
-        """
-        with self._store.reading() as records:
-            charges = records.charges()
-        return [entry_of(charge, self._state_shown(charge)) for charge in charges]
-
-    def _state_shown(self, charge: Charge) -> str:
-        """Return the state of a charge in the words that people are shown."""
-        if charge.state == "debited":
-            if self._store.held(charge.token):
-                return "pending"
-            charge = self._again(charge, burn=False)  # it may have been finished since
-        return "released" if charge.state == "finished" else "burnt"
-
-
-def _note_other_names(names: Sequence[str]) -> None:
-    """Tell the owner, and nobody else, that the data have a budget under another name."""
-    if names:
-        note(
-            f"These data also have a budget under the name {names[0]!r}. Together they can use both"
-            " budgets. Use one name only. Only you see this line."
-        )
-
-
 def _note_repeated(charge: Charge, charges: Sequence[DatasetCharge]) -> None:
     """Tell the owner, and nobody else, whether data have changed since a request was made."""
-    day = f"{_time_of(charge):%Y-%m-%d}"
+    day = f"{datetime.fromtimestamp(charge.time, UTC):%Y-%m-%d}"
     if all(charge.fingerprints.get(c.dataset) == c.fingerprint for c in charges):
         note(f"This request was made on {day}. The file is the same, and nothing was charged.")
         return
@@ -831,8 +779,16 @@ def _note_repeated(charge: Charge, charges: Sequence[DatasetCharge]) -> None:
     )
 
 
-def _time_of(charge: Charge) -> datetime:
-    return datetime.fromtimestamp(charge.time, UTC)
+def _summed(charges: Sequence[Charge], dataset: str, unit: Unit, budget: Budget) -> float:
+    """Return the sum of the epsilons of all charges, each at the delta that its release states."""
+    total = 0.0
+    for charge in charges:
+        text = texts_by_dataset(charge.spent, charge.dataset).get(dataset)
+        if text is not None:
+            delta = charge.stated_delta or budget.delta
+            events = rules.closest_events(unit, charges_from_text(text))
+            total += sum(stated_epsilon(event, delta) for event in events)
+    return total
 
 
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
@@ -851,3 +807,252 @@ def _by_label(declared: Sequence[Any] | Mapping[str, Sequence[Any]]) -> dict[str
                 " class."
             )
     return {label or _ANY_COLUMN: check_classes(classes) for label, classes in declared.items()}
+
+
+def store_at(place: str | Path) -> Store:
+    """Return the store at a path, or at an address that begins with postgresql://."""
+    file = ledger_file(place)
+    if file is not None:
+        return SqliteStore(file)
+    if find_spec("psycopg") is None:
+        raise ParameterError(
+            "A ledger in PostgreSQL needs more packages. Install them: pip install"
+            " 'suffice[postgres]'."
+        )
+    from suffice.owner.ledger.postgres import PostgresStore
+
+    return PostgresStore(str(place))
+
+
+class LostEntriesError(AlteredLedgerError):
+    """The log lacks entries that somebody remembers: the ledger was put back from a copy."""
+
+    reason = "its log lacks entries that it had, so it was put back from a copy"
+
+
+@dataclass
+class Replay:
+    """What the tables of a ledger must hold, by the entries of its log so far.
+
+    A process keeps one for each ledger: it reads each entry once, and compares what the ledger
+    holds now with what it remembers. So a change behind a running process is noticed, at a cost
+    that does not grow with the log.
+    """
+
+    entries: int = 0
+    head: str = FIRST
+    ledger: str = ""
+    anchor: str = ""
+    frozen: str = ""
+    budgets: dict[str, Any] = field(default_factory=dict)
+    classes: dict[tuple[str, str], Any] = field(default_factory=dict)
+    charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def catch_up(self, records: Tables) -> list[LogEntry]:
+        """Read and return the entries since the last time, or raise if they do not continue it."""
+        if self.entries and records.digest_at(self.entries) != self.head:
+            raise LostEntriesError(
+                f"The ledger was put back from a copy while it was in use. {_ADVICE}"
+            )
+        with _readable():
+            new = list(checked_chain(records.log(self.entries), self.entries, self.head))
+            for entry in new:
+                self._add(entry, entry.facts)
+                self.entries, self.head = entry.number, entry.digest
+        if self.ledger != records.name():
+            raise _differs("the log is that of another ledger")
+        return new
+
+    def _add(self, entry: LogEntry, facts: Mapping[str, Any]) -> None:
+        match entry.kind:
+            case Kind.OPENED:
+                self.ledger, self.anchor = facts["ledger"], facts["anchor"]
+            case Kind.BUDGET:
+                self.budgets[facts["dataset"]] = facts["budgets"]
+            case Kind.CLASSES:
+                self.classes[facts["dataset"], facts["label"]] = facts["classes"]
+            case Kind.FROZEN:
+                self.frozen = facts["reason"]
+            case Kind.RECOVERED:
+                self.frozen, self.anchor = "", facts["anchor"]
+            case Kind.MINTED:
+                self.tokens[facts["token"]] = {**facts, "revoked": False}
+            case Kind.REVOKED:
+                self.tokens.setdefault(facts["token"], {})["revoked"] = True
+            case Kind.DEBIT:
+                charge = {name: facts[name] for name in ("spent", "parameters", "claim")}
+                charge |= {"opened": entry.number, "state": "debited"}
+                charge |= {"closed": None, "release": None}
+                name = facts["dataset"], facts["request"]
+                if self.charges.setdefault(name, charge) is not charge:
+                    raise _differs(f"request {facts['request']!r} was charged twice")
+            case Kind.FINISH | Kind.BURNT:
+                name = facts["dataset"], facts["request"]
+                charge = self.charges.get(name, {"state": "missing"})
+                if charge["state"] != "debited":
+                    raise _differs(f"request {facts['request']!r} ended, and was not open")
+                state = "finished" if entry.kind == Kind.FINISH else "burnt"
+                charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
+
+    def check_basis(self, records: Tables, datasets: Sequence[str]) -> None:
+        """Raise if something that a charge of these data sets rests on is not what the log says."""
+        with _readable():
+            self._check_declared(records, datasets)
+            spent = {name: json.loads(text) for name, text in records.spent_by_request().items()}
+            self._compare_charges(spent, {name: c["spent"] for name, c in self.charges.items()})
+
+    def check_charge(self, charge: Charge) -> None:
+        """Raise if a charge, or its bytes, are not those that the log names."""
+        release = None if charge.data is None else digest_of_bytes(charge.data)
+        name = (charge.dataset, charge.request)
+        self._compare_charges({name: _as_logged(charge, release)}, {name: self.charges.get(name)})
+
+    def check_all(self, records: Tables) -> None:
+        """Raise if a table is not what the log says."""
+        with _readable():
+            self._check_declared(records, None)
+            tokens = {
+                t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()
+            }
+            if tokens != self.tokens:
+                raise _differs("a token")
+            digests = records.release_digests()
+            charges = {
+                (charge.dataset, charge.request): _as_logged(charge, digests.get(charge.number))
+                for charge in records.charges()
+            }
+            self._compare_charges(charges, self.charges)
+
+    def _check_declared(self, records: Tables, datasets: Sequence[str] | None) -> None:
+        """Compare the ledger itself, and budgets and classes of these data sets; None for all."""
+        if name_for(records.secret()) != self.ledger:
+            raise _differs("the ledger's key")
+        if records.anchor().kind != self.anchor:
+            raise _differs("what its anchor is")
+        if records.frozen() != self.frozen:
+            raise _differs("whether it is frozen")
+        if datasets is None and records.datasets() != sorted(self.budgets):
+            raise _differs("the data sets")
+        for name in self.budgets if datasets is None else datasets:
+            if budgets_as_logged(records.budgets(name)) != self.budgets.get(name, {}):
+                raise _differs("a budget")
+            classes = {(name, label): [*c] for label, c in records.classes(name).items()}
+            if classes != {key: c for key, c in self.classes.items() if key[0] == name}:
+                raise _differs("the declared classes")
+
+    @staticmethod
+    def _compare_charges(
+        stored: Mapping[tuple[str, str], Any], logged: Mapping[tuple[str, str], Any]
+    ) -> None:
+        if stored != logged:
+            names = sorted(stored.keys() | logged.keys())
+            different = next(n for n in names if stored.get(n) != logged.get(n))
+            raise _differs(f"request {different[1]!r} of data set {different[0]!r}")
+
+
+def checked_log(records: Tables) -> list[LogEntry]:
+    """Return the audit log, or raise where it is broken or the tables do not hold what it says.
+
+    Nothing here is secret: an owner, or whoever can write the ledger, could write both anew. Only
+    a checkpoint in other hands shows that (`check_continues`).
+    """
+    replay = Replay()
+    entries = replay.catch_up(records)
+    replay.check_all(records)
+    return entries
+
+
+def _as_logged(charge: Charge, release: str | None) -> dict[str, Any]:
+    """Return a stored charge as the log describes it."""
+    if charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time):
+        raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
+    return {
+        "spent": json.loads(charge.spent),
+        "parameters": digest_of_bytes(json.dumps(dict(charge.parameters)).encode()),
+        "claim": digest_of_bytes(charge.token.encode()),
+        "opened": charge.opened,
+        "state": charge.state,
+        "closed": charge.closed,
+        "release": release,
+    }
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say of a row that makes no sense that the ledger was altered."""
+    try:
+        yield
+    except AlteredLedgerError:
+        raise
+    except (LedgerError, ValueError, TypeError, KeyError):
+        raise _differs("a row that cannot be read") from None
+
+
+def _differs(what: str) -> AlteredLedgerError:
+    return AlteredLedgerError(
+        f"The ledger and its log disagree: {what}. The ledger was altered. Do not release from it;"
+        " see `suffice ledger recover`."
+    )
+
+
+def check_continues(entries: Sequence[LogEntry], checkpoint: Checkpoint) -> None:
+    """Raise unless the log, which was checked, continues the one that a checkpoint is of.
+
+    It is a `LostEntriesError` if the log has fewer entries or others, because the ledger was put
+    back from a copy or rewritten; a `LedgerError` if the checkpoint is one of another ledger.
+    """
+    if entries[0].facts["ledger"] != checkpoint.ledger:
+        raise LedgerError(
+            f"This checkpoint belongs to another ledger ({checkpoint.ledger}). Use one of this"
+            f" ledger ({entries[0].facts['ledger']})."
+        )
+    if checkpoint.entries > len(entries):
+        raise LostEntriesError(
+            f"The ledger's log has {len(entries)} entries, and the checkpoint of {checkpoint.time}"
+            f" counts {checkpoint.entries}. The ledger was put back from a copy. {_ADVICE}"
+        )
+    if entries[checkpoint.entries - 1].digest != checkpoint.head:
+        advice = _ADVICE
+        for entry in entries:  # is there a recovery after this very checkpoint?
+            if entry.kind == Kind.RECOVERED and entry.facts.get("head") == checkpoint.head:
+                advice = f"It was recovered at {entry.time}. Compare it with a newer checkpoint."
+                break
+        raise LostEntriesError(
+            f"The ledger's log is not the one that was signed at {checkpoint.time}: entry"
+            f" {checkpoint.entries} is another. The ledger was put back from a copy and used, or"
+            f" rewritten. {advice}"
+        )
+
+
+def _compare(
+    records: Tables, entries: Sequence[LogEntry], checkpoint: Checkpoint | None
+) -> tuple[dict[str, Any], int]:
+    """Return what the ledger is compared with, and how many of its entries are lost."""
+    if checkpoint is not None:
+        lost = 0
+        try:
+            check_continues(entries, checkpoint)
+        except LostEntriesError:
+            lost = max(checkpoint.entries - len(entries), 1)
+        facts = {"entries": checkpoint.entries, "head": checkpoint.head}
+        return {"compared": "checkpoint", **facts}, lost
+    anchor = records.anchor()
+    mark = None if anchor.trouble(records) not in {"", LOST} else anchor.read()
+    if mark is None:
+        return {"compared": "nothing", "entries": 0, "head": FIRST}, 0
+    lost = max(mark.entries - len(entries), 1) if anchor.trouble(records) else 0
+    return {"compared": "anchor", "entries": mark.entries, "head": mark.head}, lost
+
+
+def _charge(records: Tables, dataset: str, release: Release) -> bool:
+    """Charge a release to a data set, with its bytes, unless it is stored; say whether it was."""
+    data = encode(replace(release, signature=None))  # as `publish` stores it, before it is signed
+    if records.released(dataset, data) or records.released(dataset, encode(release)):
+        return False
+    digest = digest_of_bytes(data)
+    delta = max(guarantee.delta for guarantee in release.guarantees)
+    parameters = {"kind": release.kind, "delta": delta, "recovered": True}
+    request = Request(f"recovered {digest[:16]}", parameters)
+    records.add_charge(dataset, release.guarantees, request, "")
+    return records.close_charge(dataset, request.name, "", data)

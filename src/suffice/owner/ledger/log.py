@@ -37,21 +37,6 @@ from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import Signature
 from suffice.release.signing import check_signature, check_signer, fingerprint, signing_key
 
-__all__ = [
-    "FIRST",
-    "KINDS",
-    "AlteredLedgerError",
-    "Checkpoint",
-    "Kind",
-    "LogEntry",
-    "checked_chain",
-    "digest_of_bytes",
-    "next_entry",
-    "signed_checkpoint",
-    "utc_now",
-]
-
-
 FIRST = "0" * 64  # what the first entry continues
 
 
@@ -101,27 +86,13 @@ KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One entry of a ledger's audit log.
+    """One entry of a ledger's audit log."""
 
-    Parameters
-    ----------
-    number : int
-        Number of the entry, counted from 1.
-    time : str
-        When it was written, in UTC, such as 2026-11-17T14:30:00Z.
-    kind : str
-        What it records, one of `Kind`.
-    text : str
-        What it says, as JSON.
-    digest : str
-        SHA-256 of the digest before it and of everything above.
-    """
-
-    number: int
-    time: str
-    kind: str
-    text: str
-    digest: str
+    number: int  # counted from 1
+    time: str  # in UTC, such as 2026-11-17T14:30:00Z
+    kind: str  # what it records, one of `Kind`
+    text: str  # what it says, as JSON
+    digest: str  # SHA-256 of the digest before it and of everything above
 
     @property
     def facts(self) -> Mapping[str, Any]:

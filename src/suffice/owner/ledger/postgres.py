@@ -21,13 +21,9 @@ from typing import Any
 import psycopg
 
 from suffice.errors import LedgerError, ParameterError, StorageError
-from suffice.owner.ledger.anchors import anchor_of
 from suffice.owner.ledger.store import SCHEMA, VERSION, Claim, Store, Tables
 from suffice.privacy.randomness import private_words
 from suffice.tables.files import shown_address
-
-__all__ = ["PostgresStore", "Session", "SessionClaim", "Sessions"]
-
 
 _MOST_CONNECTIONS = 4  # of one `Ledger`; a process with one thread uses one
 _WAIT_SECONDS = 30.0  # for a connection to a server that is there
@@ -90,7 +86,12 @@ class Sessions:
                 )
                 break
             except psycopg.OperationalError as error:
-                if time.monotonic() - began > _patience(str(error)):
+                patience = 0.0  # for a wrong address
+                if any(words in str(error) for words in _FULL_SERVER_WORDS):
+                    patience = _WAIT_SECONDS
+                elif any(words in str(error) for words in _ABSENT_SERVER_WORDS):
+                    patience = _RESTART_SECONDS
+                if time.monotonic() - began > patience:
                     raise
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
@@ -100,7 +101,19 @@ class Sessions:
     @contextmanager
     def begun(self, statement: str) -> Iterator[Any]:
         """Yield a connection inside a transaction, which is committed if the block ends well."""
-        connection, session = self._begin(statement)
+        # A connection that was lost since it was last used is replaced: nothing has begun on it.
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            connection, session = self._take()
+            try:
+                connection.execute(statement)
+                break
+            except BaseException as error:
+                connection.close()
+                self._give_back(connection, session)
+                lost = isinstance(error, psycopg.OperationalError)
+                if not lost or time.monotonic() > deadline:
+                    raise
         try:
             yield connection
             connection.execute("COMMIT")
@@ -110,25 +123,6 @@ class Sessions:
             raise
         finally:
             self._give_back(connection, session)
-
-    def _begin(self, statement: str) -> tuple[Any, Session | None]:
-        """Return a connection that has begun a transaction, and its session if it holds claims.
-
-        A connection that was lost since it was last used is replaced: nothing has begun on it.
-        """
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while True:
-            connection, session = self._take()
-            try:
-                connection.execute(statement)
-            except BaseException as error:
-                connection.close()
-                self._give_back(connection, session)
-                lost = isinstance(error, psycopg.OperationalError)
-                if not lost or time.monotonic() > deadline:
-                    raise
-            else:
-                return connection, session
 
     def _take(self) -> tuple[Any, Session | None]:
         session = self._holding
@@ -173,7 +167,10 @@ class Sessions:
     def hold(self, key: int) -> tuple[Session, int]:
         """Take the lock of this key; return its session, and the server process behind it."""
         while True:
-            session = self._session()
+            with self._guard:
+                if self._holding is None:
+                    self._holding = Session(self._take_idle())
+                session = self._holding
             with session.busy:
                 if session is not self._holding:  # another thread was the last to use it
                     continue
@@ -188,13 +185,6 @@ class Sessions:
                 if taken:
                     return session, process
 
-    def _session(self) -> Session:
-        """Return the connection that holds the claims of this process."""
-        with self._guard:
-            if self._holding is None:
-                self._holding = Session(self._take_idle())
-            return self._holding
-
     def let_go(self, key: int, session: Session) -> None:
         """Let go of a lock; the last one gives the connection back."""
         if os.getpid() != self._process:
@@ -204,13 +194,6 @@ class Sessions:
                 session.connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
             session.claims -= 1
             self._retire(session)
-
-
-def _patience(error: str) -> float:
-    """Return for how many seconds a refused connection is tried again; 0 for a wrong address."""
-    if any(words in error for words in _FULL_SERVER_WORDS):
-        return _WAIT_SECONDS
-    return _RESTART_SECONDS if any(words in error for words in _ABSENT_SERVER_WORDS) else 0.0
 
 
 _DEFAULT_NAME = "suffice"
@@ -230,7 +213,7 @@ _RESTORED = "its database was restored, copied or promoted, and may lack the las
 
 
 class _Statements:
-    """A connection that takes statements with question marks; see `log_tables.Connection`."""
+    """A connection that takes statements with question marks; see `store.Tables`."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -302,11 +285,14 @@ class PostgresStore(Store):
                     )
                 db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
                 db.execute("CREATE TABLE version (number INTEGER NOT NULL)")
+                types = {") STRICT": ")", " BLOB": " BYTEA", " REAL ": " DOUBLE PRECISION "}
                 for statement in SCHEMA:
-                    db.execute(_translated_types(statement))
+                    for sqlite, postgres in types.items():
+                        statement = statement.replace(sqlite, postgres)  # noqa: PLW2901
+                    db.execute(statement)
                 db.execute("INSERT INTO version VALUES (%s)", (VERSION,))
                 tables.open_log(_place(db), anchor, VERSION)
-                anchor_of(tables).replace(tables)
+                tables.anchor().replace(tables)
                 return
             self._check_version(db)
             place = _place(db)
@@ -432,14 +418,6 @@ def _split(url: str) -> tuple[str, str]:
             "The name of a ledger in a database (after #) has small letters, digits and _ only."
         )
     return address, name
-
-
-def _translated_types(statement: str) -> str:
-    """Return a statement of the schema as PostgreSQL writes it."""
-    words = {") STRICT": ")", " BLOB": " BYTEA", " REAL ": " DOUBLE PRECISION "}
-    for sqlite, postgres in words.items():
-        statement = statement.replace(sqlite, postgres)
-    return statement
 
 
 def _exists(db: Any) -> bool:

@@ -24,55 +24,14 @@ from suffice.privacy.calibrate import NO_PROTECTION_DELTA, gaussian_multiplier
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
-__all__ = [
-    "OTHER",
-    "STATES",
-    "Balance",
-    "Charge",
-    "DatasetCharge",
-    "Entry",
-    "EventAtEpsilon",
-    "Request",
-    "Room",
-    "charges_from_text",
-    "charges_to_text",
-    "check_affordable",
-    "check_apart",
-    "check_budget",
-    "check_chargeable",
-    "check_same_request",
-    "closest_events",
-    "event_for_delta",
-    "event_of_same_type",
-    "largest_epsilon",
-    "other_names",
-    "room_in",
-    "rooms_for",
-    "seal_of",
-    "spent_by_charge",
-    "stated_epsilon",
-    "texts_by_dataset",
-    "unit_covering",
-]
-
 
 @dataclass(frozen=True)
 class DatasetCharge:
-    """What one release costs one data set: the ledger writes all charges of a release, or none.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    guarantees : sequence of Guarantee
-        What the release states about this data set, and no others.
-    fingerprint : str
-        What identifies the private data; stored under the ledger's key. Only notes depend on it.
-    """
+    """What one release costs one data set: the ledger writes all charges of a release, or none."""
 
     dataset: str
-    guarantees: Sequence[Guarantee]
-    fingerprint: str = ""
+    guarantees: Sequence[Guarantee]  # about this data set, and no others
+    fingerprint: str = ""  # of the private data, under the ledger's key; only notes depend on it
 
 
 def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
@@ -119,101 +78,48 @@ OTHER = "dataset"  # whom a line of a charge is for, if it is another data set t
 
 @dataclass(frozen=True)
 class Request:
-    """A request for one release.
+    """A request for one release."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the request. The same name gets the same bytes.
-    parameters : mapping
-        The public parameters.
-    fingerprint : str
-        What identifies the private data, under the ledger's key. Only notes depend on it.
-    """
-
-    name: str
-    parameters: Mapping[str, Any]
-    fingerprint: str = ""
+    name: str  # the same name gets the same bytes
+    parameters: Mapping[str, Any]  # the public ones
+    fingerprint: str = ""  # of the private data, under the ledger's key; only notes depend on it
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One charge as it is stored.
+    """One charge as it is stored, in the order of the columns of its table."""
 
-    Parameters
-    ----------
-    number : int
-        Number of the charge, counted from 1.
-    dataset, request : str
-        Names of the data set and of the request.
-    fingerprints : mapping
-        What identified the private data of each data set that it charges; only notes depend on it.
-    spent : str
-        What it costs, as `charges_to_text` wrote it.
-    parameters : mapping
-        The public parameters of the request.
-    time : float
-        When it was charged, in seconds since 1970.
-    token : str
-        Names the one process that may finish it, as long as nobody has declared it burnt.
-    state : str
-        debited, finished or burnt.
-    opened : int
-        Number of the entry of the audit log that records the charge.
-    closed : int or None
-        Number of the entry that records how it ended; None while it is debited.
-    seal : str
-        Digest of what the audit log does not hold of it (`seal_of`).
-    data : bytes, optional
-        The stored release.
-    """
-
-    number: int
+    number: int  # counted from 1
     dataset: str
     request: str
-    fingerprints: Mapping[str, str]
-    spent: str
-    parameters: Mapping[str, Any]
-    time: float
-    token: str
-    state: str
-    opened: int
-    closed: int | None
-    seal: str
-    data: bytes | None = field(repr=False, default=None)
+    fingerprints: Mapping[str, str]  # by data set that it charges; only notes depend on them
+    spent: str  # what it costs, as `charges_to_text` wrote it
+    parameters: Mapping[str, Any]  # the public ones
+    time: float  # in seconds since 1970
+    token: str  # of the one process that may finish it, as long as nobody declared it burnt
+    state: str  # debited, finished or burnt
+    opened: int  # number of the entry of the audit log that records the charge
+    closed: int | None  # number of the entry that records how it ended; None while it is debited
+    seal: str  # digest of what the audit log does not hold of it (`seal_of`)
+    data: bytes | None = field(repr=False, default=None)  # the stored release
 
     @property
     def stated_delta(self) -> float:
         """The delta at which the release states its epsilon; 0 where its request has none."""
-        return _stated_delta(self.parameters)
+        return float(self.parameters.get("delta") or 0.0)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """One budget, and what is spent of it at the budget's delta.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    unit : Unit
-        What the budget is about: a label, an attribute, a record or a party.
-    budget : Budget
-        The epsilon and delta that all releases may use together.
-    spent : float
-        The epsilon of the smallest budget, at this delta, that would have allowed all charges.
-    debits : int
-        How many charges count against this budget.
-    summed : float
-        The sum of the epsilons of all charges, each at the delta that its release states. It is
-        usually larger than ``spent``, because charges compose to less than their sum.
-    """
+    """One budget, and what is spent of it at the budget's delta."""
 
     dataset: str
     unit: Unit
     budget: Budget
-    spent: float
-    debits: int
+    spent: float  # epsilon of the smallest budget, at this delta, that would have allowed all
+    debits: int  # how many charges count against this budget
+    # The sum of the epsilons of all charges, each at the delta that its release states. It is
+    # usually larger than `spent`, because charges compose to less than their sum.
     summed: float = 0.0
 
     @property
@@ -228,34 +134,16 @@ STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge of the history.
+    """One charge of the history."""
 
-    Parameters
-    ----------
-    number : int
-        Number of the charge, counted from 1.
-    dataset, request : str
-        Names of the data set and of the request.
-    charges : tuple of (Unit, Event)
-        What it cost: an event for each unit that the release states a guarantee about.
-    parameters : mapping
-        The public parameters of the request.
-    state : str
-        released, pending, or burnt (charged, output lost).
-    time : float
-        When it was charged, in seconds since 1970.
-    also : mapping
-        What the same release cost other data sets, by their names.
-    """
-
-    number: int
+    number: int  # counted from 1
     dataset: str
     request: str
-    charges: tuple[tuple[Unit, Event], ...]
-    parameters: Mapping[str, Any]
-    state: str
-    time: float
-    also: Mapping[str, tuple[tuple[Unit, Event], ...]]
+    charges: tuple[tuple[Unit, Event], ...]  # one for each unit that the release is about
+    parameters: Mapping[str, Any]  # the public ones
+    state: str  # released, pending, or burnt (charged, output lost)
+    time: float  # in seconds since 1970
+    also: Mapping[str, tuple[tuple[Unit, Event], ...]]  # what it cost other data sets, by name
 
     @property
     def epsilons(self) -> tuple[tuple[Unit, float], ...]:
@@ -265,11 +153,7 @@ class Entry:
     @property
     def stated_delta(self) -> float:
         """The delta at which the release states its epsilon; 0 where its request has none."""
-        return _stated_delta(self.parameters)
-
-
-def _stated_delta(parameters: Mapping[str, Any]) -> float:
-    return float(parameters.get("delta") or 0.0)
+        return float(self.parameters.get("delta") or 0.0)
 
 
 def seal_of(*parts: object) -> str:
@@ -326,18 +210,10 @@ _SLACK = 1e-8  # of a Gaussian on a rounding grid: more than that of most releas
 
 @dataclass(frozen=True)
 class Room:
-    """One budget and what was charged to it so far.
-
-    Parameters
-    ----------
-    budget : Budget
-        The epsilon and delta that all releases may use together.
-    charged : sequence of Event
-        What each charge costs that counts against this budget, oldest first.
-    """
+    """One budget and what was charged to it so far."""
 
     budget: Budget
-    charged: Sequence[Event]
+    charged: Sequence[Event]  # of each charge that counts against this budget, oldest first
 
     @property
     def spent(self) -> float:
@@ -402,28 +278,23 @@ def largest_epsilon(rooms: Sequence[Room], event_at: EventAtEpsilon) -> float:
             return False
         return all(room.admits(event) for room in rooms)
 
-    fitting, refused = _bracket(admitted, _number_below(min(room.left for room in rooms)))
+    fitting = refused = _number_below(min(room.left for room in rooms))
+    step = 1
+    if admitted(fitting):
+        while (refused := min(fitting + step, _CANDIDATES)) < _CANDIDATES and admitted(refused):
+            fitting, step = refused, 2 * step
+    else:
+        while True:
+            if refused == 0:
+                return 0.0
+            fitting = max(refused - step, 0)
+            if admitted(fitting):
+                break
+            refused, step = fitting, 2 * step
     while refused - fitting > 1:
         middle = (fitting + refused) // 2
         fitting, refused = (middle, refused) if admitted(middle) else (fitting, middle)
-    return _candidate(fitting) if fitting >= 0 else 0.0
-
-
-def _bracket(admitted: Callable[[int], bool], start: int) -> tuple[int, int]:
-    """Return the numbers of a candidate that fits and of one that does not; -1: none fits."""
-    step = 1
-    if admitted(start):
-        fitting = start
-        while (tried := min(fitting + step, _CANDIDATES)) < _CANDIDATES and admitted(tried):
-            fitting, step = tried, 2 * step
-        return fitting, tried
-    refused = start
-    while refused > 0:
-        tried = max(refused - step, 0)
-        if admitted(tried):
-            return tried, refused
-        refused, step = tried, 2 * step
-    return -1, 0
+    return _candidate(fitting)
 
 
 def _candidate(number: int) -> float:
@@ -446,14 +317,6 @@ def _number_below(epsilon: float) -> int:
 
 # Public parameters that follow from a table, not from what its owner asked for.
 _OF_THE_TABLE = ("rows", "labelled", "records", "bags", "grid", "auxiliary_rows", "pipeline")
-
-
-def spent_by_charge(spent: Sequence[str], unit: Unit) -> list[list[Event]]:
-    """Return the events that count against a budget per ``unit``, charge by charge.
-
-    Finished and burnt charges count alike.
-    """
-    return [closest_events(unit, charges_from_text(text)) for text in spent]
 
 
 def check_affordable(
@@ -522,8 +385,12 @@ def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) 
 
 
 def room_in(budget: Budget, unit: Unit, spent: Sequence[str]) -> Room:
-    """Return a budget per ``unit`` with what every charge, oldest first, costs it."""
-    return Room(budget, [compose_events(e) for e in spent_by_charge(spent, unit) if e])
+    """Return a budget per ``unit`` with what every charge, oldest first, costs it.
+
+    Finished and burnt charges count alike.
+    """
+    by_charge = (closest_events(unit, charges_from_text(text)) for text in spent)
+    return Room(budget, [compose_events(events) for events in by_charge if events])
 
 
 def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:

@@ -1,22 +1,24 @@
-"""The tables of a ledger, and what a place to keep them (SQLite, PostgreSQL) must offer.
+"""The tables of a ledger, the anchor outside of it, and the SQLite file that keeps them."""
 
-Amounts are text that Python reads back exactly; never REAL. A change of this file is a change of
-VERSION. A charge names the entries of the audit log that record it, and so does a token.
-
-The rules are elsewhere (ledger.py, rules.py) and the same for every store.
-"""
-
+import fcntl
 import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from suffice.errors import LedgerError
+from suffice.errors import LedgerError, ParameterError, StorageError
 from suffice.owner.ledger.log import FIRST, Kind, LogEntry, digest_of_bytes, next_entry
 from suffice.owner.ledger.rules import (
     OTHER,
@@ -30,24 +32,11 @@ from suffice.owner.ledger.rules import (
 from suffice.owner.ledger.tokens import Role, Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.randomness import private_words
-
-__all__ = [
-    "SCHEMA",
-    "VERSION",
-    "Claim",
-    "Connection",
-    "Store",
-    "Tables",
-    "anchor_kind",
-    "budgets_as_logged",
-    "name_for",
-    "token_facts",
-]
-
+from suffice.release.file import write_whole
 
 VERSION = 1
 
-_AUDIT = (
+SCHEMA = (
     """CREATE TABLE log (
         number INTEGER PRIMARY KEY,
         time TEXT NOT NULL,
@@ -62,9 +51,6 @@ _AUDIT = (
         frozen TEXT NOT NULL,
         anchor TEXT NOT NULL
     ) STRICT""",
-)
-
-_SERVICE = (
     """CREATE TABLE tokens (
         id TEXT PRIMARY KEY,
         hash TEXT NOT NULL,
@@ -105,11 +91,6 @@ _SERVICE = (
         PRIMARY KEY (dataset, digest, token)
     ) STRICT""",
     "CREATE TABLE leases (dataset TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
-)
-
-SCHEMA = (
-    *_AUDIT,
-    *_SERVICE,
     "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL) STRICT",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY) STRICT",
     """CREATE TABLE budgets (
@@ -146,16 +127,7 @@ SCHEMA = (
 )
 
 
-class Connection(Protocol):
-    """A connection that runs statements with a question mark in the place of each value."""
-
-    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Any:
-        """Run one statement; return a cursor, which has fetchone, fetchall and rowcount."""
-
-
 _SELECT_TOKENS = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
-
-
 _WHERE_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
     "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
@@ -167,10 +139,11 @@ _CHARGE = (
 class Tables:
     """The contents of a ledger, as one connection sees them: log, tokens, budgets and charges.
 
-    Whatever changes is written together with its entry of the audit log.
+    Whatever changes is written together with its entry of the audit log. ``db.execute`` runs one
+    statement, with a question mark in the place of each value.
     """
 
-    db: Connection
+    db: Any
 
     def append(self, kind: Kind, facts: Mapping[str, Any], *, once: bool = False) -> int:
         """Write an entry in this transaction; return its number.
@@ -208,18 +181,18 @@ class Tables:
         """Give the ledger its key and its name, and write the first entry of its log."""
         key = private_words(4).tobytes()
         self.db.execute("INSERT INTO secret VALUES (1, ?)", (key,))
-        row = (name_for(key), place, anchor)
-        self.db.execute("INSERT INTO ledger VALUES (1, ?, ?, '', ?)", row)
-        facts = {"ledger": name_for(key), "schema": schema, "anchor": anchor_kind(anchor)}
-        self.append(Kind.OPENED, facts)
+        name = name_for(key)
+        self.db.execute("INSERT INTO ledger VALUES (1, ?, ?, '', ?)", (name, place, anchor))
+        kind = Anchor(anchor, name).kind
+        self.append(Kind.OPENED, {"ledger": name, "schema": schema, "anchor": kind})
 
     def secret(self) -> bytes:
         """Return the ledger's own key."""
         return bytes(self.db.execute("SELECT key FROM secret").fetchone()[0])
 
-    def anchor(self) -> str:
-        """Return where the ledger's anchor is."""
-        return str(self.db.execute("SELECT anchor FROM ledger").fetchone()[0])
+    def anchor(self) -> "Anchor":
+        """Return the ledger's anchor."""
+        return Anchor(*self.db.execute("SELECT anchor, name FROM ledger").fetchone())
 
     def name(self) -> str:
         """Return the name of the ledger, by which checkpoints know it (`name_for`)."""
@@ -244,19 +217,8 @@ class Tables:
 
     def thaw(self, facts: Mapping[str, Any], anchor: str) -> None:
         """Write down how the ledger was recovered; from now on it may be charged again."""
-        self.append(Kind.RECOVERED, {**facts, "anchor": anchor_kind(anchor)})
+        self.append(Kind.RECOVERED, {**facts, "anchor": Anchor(anchor, "").kind})
         self.db.execute("UPDATE ledger SET frozen = '', anchor = ?", (anchor,))
-
-    def log_debit(self, dataset: str, request: str, spent: str, parameters: str, token: str) -> int:
-        """Write an entry about a charge; return its number.
-
-        The token of the charge is random. So two copies of a ledger never write the same entry,
-        whatever they are asked in the same second.
-        """
-        digest = digest_of_bytes(parameters.encode())
-        facts = {"dataset": dataset, "request": request, "spent": json.loads(spent)}
-        claim = digest_of_bytes(token.encode())
-        return self.append(Kind.DEBIT, {**facts, "parameters": digest, "claim": claim})
 
     def add_token(self, token: Token) -> None:
         """Write down a new token, and that it was made."""
@@ -355,9 +317,20 @@ class Tables:
         *,
         also: Sequence[DatasetCharge] = (),
     ) -> None:
-        """Write down what a request costs, before anything is drawn for it."""
+        """Write down what a request costs, before anything is drawn for it.
+
+        The token of the charge is random. So two copies of a ledger never write the same entry,
+        whatever they are asked in the same second.
+        """
         fingerprints = {c.dataset: c.fingerprint for c in also} | {dataset: request.fingerprint}
         spent, parameters = charges_to_text(guarantees, also), json.dumps(dict(request.parameters))
+        facts = {
+            "dataset": dataset,
+            "request": request.name,
+            "spent": json.loads(spent),
+            "parameters": digest_of_bytes(parameters.encode()),
+            "claim": digest_of_bytes(token.encode()),
+        }
         (last,) = self.db.execute("SELECT MAX(number) FROM debits").fetchone()
         row: dict[str, Any] = {
             "number": (last or 0) + 1,
@@ -369,7 +342,7 @@ class Tables:
             "time": time.time(),
             "token": token,
             "state": "debited",
-            "opened": self.log_debit(dataset, request.name, spent, parameters, token),
+            "opened": self.append(Kind.DEBIT, facts),
         }
         row["seal"] = seal_of(row["number"], fingerprints, row["time"])
         names = ", ".join(row)
@@ -377,28 +350,22 @@ class Tables:
         statement = f"INSERT INTO debits ({names}) VALUES ({places})"  # noqa: S608  # our own names
         self.db.execute(statement, tuple(row.values()))
 
-    def finish(self, dataset: str, request: str, token: str, data: bytes) -> bool:
-        """Store the bytes of a charge that is still this token's to finish; say whether it was."""
-        charge = (dataset, request, token)
-        if not self._is_open(*charge):
-            return False
-        facts = {"dataset": dataset, "request": request, "release": digest_of_bytes(data)}
-        closed = self.append(Kind.FINISH, facts)
-        statement = f"UPDATE debits SET state = 'finished', bytes = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
-        return self.db.execute(statement, (data, closed, *charge)).rowcount == 1
+    def close_charge(self, dataset: str, request: str, token: str, data: bytes | None) -> bool:
+        """Store the bytes of a charge that is still open, or declare with None that it is burnt.
 
-    def burn(self, dataset: str, request: str, token: str) -> bool:
-        """Declare that a charge will never have bytes, unless it has; say whether it was open."""
+        Say whether it was open, and this token's to finish. A charge is closed once.
+        """
         charge = (dataset, request, token)
-        if not self._is_open(*charge):
-            return False
-        closed = self.append(Kind.BURNT, {"dataset": dataset, "request": request})
-        statement = f"UPDATE debits SET state = 'burnt', closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
-        return self.db.execute(statement, (closed, *charge)).rowcount == 1
-
-    def _is_open(self, dataset: str, request: str, token: str) -> bool:
         query = f"SELECT 1 FROM debits {_WHERE_OPEN}"  # noqa: S608  # our own words
-        return self.db.execute(query, (dataset, request, token)).fetchone() is not None
+        if self.db.execute(query, charge).fetchone() is None:
+            return False
+        facts, kind, state = {"dataset": dataset, "request": request}, Kind.BURNT, "burnt"
+        if data is not None:
+            facts["release"] = digest_of_bytes(data)
+            kind, state = Kind.FINISH, "finished"
+        row = (state, data, self.append(kind, facts), *charge)
+        statement = f"UPDATE debits SET state = ?, bytes = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
+        return bool(self.db.execute(statement, row).rowcount == 1)
 
     def release_digests(self) -> dict[int, str]:
         """Return the digests of all stored bytes, by the numbers of their charges."""
@@ -417,13 +384,6 @@ class Tables:
 def budgets_as_logged(budgets: Mapping[Unit, Budget]) -> dict[str, list[str]]:
     """Return the budgets of a data set as the log states them."""
     return {str(u): [repr(b.epsilon), repr(b.delta)] for u, b in budgets.items()}
-
-
-def anchor_kind(place: str) -> str:
-    """Return what is at the place of an anchor, as the log states it: file, command or none."""
-    if place == "none":
-        return "none"
-    return "command" if place.startswith("command:") else "file"
 
 
 def name_for(key: bytes) -> str:
@@ -461,23 +421,9 @@ def _token(row: Sequence[Any]) -> Token:
 
 
 def _charge(row: Sequence[Any]) -> Charge:
-    number, dataset, request, fingerprints, spent, parameters, when, token, state, *rest = row
-    opened, closed, seal, *data = rest
-    return Charge(
-        number=number,
-        dataset=dataset,
-        request=request,
-        fingerprints=json.loads(fingerprints),
-        spent=spent,
-        parameters=json.loads(parameters),
-        time=when,
-        token=token,
-        state=state,
-        opened=opened,
-        closed=closed,
-        seal=seal,
-        data=data[0] if data else None,
-    )
+    number, dataset, request, fingerprints, spent, parameters, *rest = row
+    known, public = json.loads(fingerprints), json.loads(parameters)
+    return Charge(number, dataset, request, known, spent, public, *rest)
 
 
 class Claim(ABC):
@@ -509,13 +455,7 @@ class Store(ABC):
 
     @abstractmethod
     def prepare(self, anchor: str) -> None:
-        """Make the tables, with an anchor there, or check those that there are.
-
-        Raises
-        ------
-        LedgerError
-            If they are of another version, or damaged.
-        """
+        """Make the tables, with an anchor there, or raise if those that there are are damaged."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Tables]:
@@ -535,3 +475,463 @@ class Store(ABC):
     @abstractmethod
     def held(self, token: str) -> bool:
         """Say whether the lock of this name is held by anybody."""
+
+
+_BUSY_SECONDS = 120.0
+_LONGEST_WAIT_SECONDS = 0.01  # between two tries
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+class _LockFile:
+    """An open file with a lock on it; its number is forgotten in a child process."""
+
+    def __init__(self, number: int) -> None:
+        self.number: int | None = number
+        _LOCK_FILES.add(self)
+
+    def close(self) -> None:
+        number, self.number = self.number, None
+        if number is not None:
+            os.close(number)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_LOCK_FILES: "weakref.WeakSet[_LockFile]" = weakref.WeakSet()
+_GUARD = threading.Lock()
+_INODES: dict[tuple[int, int], threading.Lock] = {}  # one thread at a time opens a ledger's inode
+
+
+def _after_fork() -> None:
+    """Let go, in a child, of what its parent holds: else the child would hold it on."""
+    global _GUARD  # noqa: PLW0603  # a lock that some other thread held is never released here
+    _GUARD = threading.Lock()
+    _INODES.clear()
+    for lock_file in list(_LOCK_FILES):
+        lock_file.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[None]:
+    """Hold the inode of ``path`` alone, among threads and processes; it must have one name only.
+
+    The file is opened before SQLite opens it and closed after: a close drops SQLite's own locks.
+    """
+    deadline = time.monotonic() + _BUSY_SECONDS
+    busy = f"The ledger {path} cannot be used: another process holds it. Try again later."
+    about = path.stat()
+    with _GUARD:
+        mutex = _INODES.setdefault((about.st_dev, about.st_ino), threading.Lock())
+    if not mutex.acquire(timeout=_BUSY_SECONDS):
+        raise StorageError(busy)
+    try:
+        lock_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        try:
+            nap = 0.0005
+            while not _try(lock_file, fcntl.LOCK_EX):
+                if time.monotonic() > deadline:
+                    raise StorageError(busy)
+                time.sleep(nap)
+                nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
+            _check_one_name(path, lock_file)
+            yield
+        finally:
+            lock_file.close()
+    finally:
+        mutex.release()
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[None]:
+    """Hold a folder alone, among threads and processes; names in it are durable at the end."""
+    lock_file = _LockFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
+    try:
+        fcntl.flock(lock_file.number, fcntl.LOCK_EX)
+        yield
+        os.fsync(lock_file.number)
+    finally:
+        lock_file.close()
+
+
+def _try(lock_file: _LockFile, kind: int) -> bool:
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
+    try:
+        fcntl.flock(lock_file.number, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _check_one_name(path: Path, lock_file: _LockFile) -> None:
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
+    about, at_path = os.fstat(lock_file.number), path.stat()
+    if (about.st_dev, about.st_ino) != (at_path.st_dev, at_path.st_ino):
+        raise StorageError(f"The ledger {path} was replaced while it was opened. Try again.")
+    if about.st_nlink > 1:
+        raise LedgerError(
+            f"{path} is one of {about.st_nlink} names (hard links) of one file. Through two names a"
+            " budget could be spent twice. Keep one name. Where others need the ledger, mount its"
+            " folder, not the file."
+        )
+    try:
+        mounts = _MOUNTS.read_bytes().splitlines()
+    except OSError:  # this system does not tell
+        mounts = []
+    points = (line.split(b" ")[4] for line in mounts if line.count(b" ") > 4)
+    named = (point.decode("unicode_escape").encode("latin-1") for point in points)
+    if os.path.realpath(path) in map(os.fsdecode, named):
+        raise LedgerError(
+            f"{path} is mounted as a single file, so it has another name elsewhere. Through two"
+            " names a budget could be spent twice. Mount its folder, not the file."
+        )
+
+
+class FileClaim(Claim):
+    """The lock of somebody who is at work on a request: a file beside the ledger, of its own name.
+
+    It is locked before the charge is written, so a charge whose file is gone, or not locked, is
+    nobody's any more.
+    """
+
+    def __init__(self, ledger: Path) -> None:
+        while True:
+            self.token = private_words(2).tobytes().hex()
+            self._path = _claim_path(ledger, self.token)
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+            self._lock_file = _LockFile(os.open(self._path, flags, 0o600))
+            if _try(self._lock_file, fcntl.LOCK_EX) and self._path.exists():
+                return
+            self._lock_file.close()  # somebody was sweeping, and took it for a dead one
+
+    def release(self) -> None:
+        """Let go, and leave nothing behind."""
+        if self._lock_file.number is not None:
+            self._path.unlink(missing_ok=True)
+            self._lock_file.close()
+
+
+def _claim_path(ledger: Path, token: str) -> Path:
+    """Return the path of a claim, beside the file itself where the ledger's name is a link."""
+    resolved = Path(os.path.realpath(ledger))
+    return resolved.with_name(f"{resolved.name}-claim-{token}")
+
+
+NO_ANCHOR = "none"
+LOST = "its log lacks entries that its anchor counts, so it was put back from a copy"
+_MISSING = "its anchor is missing, so it may be a copy or was moved"
+_UNREADABLE = "its anchor cannot be read"
+_STATE_FOLDER = "state folder"  # of whoever uses the ledger, on whatever machine
+_COMMAND = "command:"
+_COMMAND_SECONDS = 60
+_MOST_BYTES = 4096
+_LINE = re.compile(
+    r"suffice anchor 1 (?P<ledger>[0-9a-f]{32}) (?P<entries>[1-9][0-9]{0,15})"
+    r" (?P<head>[0-9a-f]{64})\n?",
+    re.ASCII,
+)
+_CHOICES = (
+    "Choose another place: --anchor FILE, or --anchor 'command:PROGRAM'; --anchor none goes without"
+    " (Python: anchor=...)."
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What an anchor says: the ledger's name, how many entries its log had, and the last digest."""
+
+    ledger: str
+    entries: int
+    head: str
+
+    def to_line(self) -> str:
+        """Return the line that is kept."""
+        return f"suffice anchor 1 {self.ledger} {self.entries} {self.head}\n"
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The anchor of one ledger: the end of its log, kept outside of it."""
+
+    place: str  # as `recorded_place` returns it and the ledger stores it
+    ledger: str  # its name
+
+    @property
+    def kind(self) -> str:
+        """What is at the anchor's place, as the log states it: file, command or none."""
+        if self.place == NO_ANCHOR:
+            return "none"
+        return "command" if self.place.startswith(_COMMAND) else "file"
+
+    @property
+    def shown_place(self) -> str:
+        """Where the anchor is, for the owner alone."""
+        return str(self._path()) if self.kind == "file" else self.place
+
+    def read(self) -> Mark | None:
+        """Return what the anchor says, None if there is none; raise if it says anything else."""
+        if self.kind == "command":
+            text = self._run("read", "")
+        else:
+            try:
+                with self._path().open("rb") as file:
+                    text = file.read(_MOST_BYTES).decode("ascii", "replace") or "an empty file"
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:
+                raise StorageError(
+                    f"The anchor {self.shown_place} cannot be read: {error.strerror}."
+                ) from None
+        if not text:
+            return None
+        match = _LINE.fullmatch(text)
+        if match is None or match["ledger"] != self.ledger:
+            raise StorageError(f"{self.shown_place} is not the anchor of this ledger.")
+        return Mark(match["ledger"], int(match["entries"]), match["head"])
+
+    def trouble(self, records: Tables) -> str:
+        """Return why the ledger may not be charged; empty if its log continues the anchor."""
+        if self.kind == "none":
+            return ""
+        try:
+            mark = self.read()
+        except StorageError:
+            return _UNREADABLE
+        if mark is None:
+            return _MISSING
+        return "" if records.digest_at(mark.entries) == mark.head else LOST
+
+    def advance(self, records: Tables) -> None:
+        """Move the anchor to the end of the log, which must continue it, or raise.
+
+        The caller holds the ledger's lock. A lock of the anchor's folder excludes copies of the
+        ledger, which have another lock: one of two copies that charge at once fails here.
+        """
+        if self.kind == "none":
+            return
+        with self._alone():
+            if trouble := self.trouble(records):
+                raise LedgerError(f"The ledger is frozen: {trouble}.")
+            self._write(records)
+
+    def replace(self, records: Tables) -> None:
+        """Write the end of the log, whatever was there: for a new ledger, or a recovered one."""
+        if self.kind == "none":
+            return
+        try:
+            with self._alone():
+                self._write(records)
+        except StorageError as error:
+            raise StorageError(f"{error} {_CHOICES}") from None
+
+    def _path(self) -> Path:
+        """Return the anchor's file: one in the state folder is where the XDG standard says."""
+        if self.place != _STATE_FOLDER:
+            return Path(self.place)
+        folder = Path(os.environ.get("XDG_STATE_HOME", ""))
+        if not folder.is_absolute():
+            try:
+                folder = Path.home() / ".local" / "state"
+            except RuntimeError:
+                raise StorageError(
+                    "The anchor cannot be written: this user has no home folder."
+                ) from None
+        return folder / "suffice" / f"{self.ledger}.anchor"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder of the anchor alone, and make the new name in it durable at the end."""
+        if self.kind == "command":
+            yield
+            return
+        path = self._path()
+        try:
+            if self.place == _STATE_FOLDER:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with whole_folder(path.parent):
+                yield
+        except OSError as error:
+            raise StorageError(f"The anchor {path} cannot be written: {error.strerror}.") from None
+
+    def _write(self, records: Tables) -> None:
+        line = Mark(self.ledger, *records.head()).to_line()
+        if self.kind == "command":
+            self._run("write", line)
+        else:
+            write_whole(self._path(), line.encode(), mode=0o600)
+
+    def _run(self, verb: str, line: str) -> str:
+        """Run the program with one more word, read or write; return what it prints."""
+        words = [*shlex.split(self.place.removeprefix(_COMMAND)), verb]
+        try:
+            done = subprocess.run(  # noqa: S603  # the owner's own program, without a shell
+                words,
+                input=line.encode(),
+                capture_output=True,
+                timeout=_COMMAND_SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            raise StorageError(
+                f"The program of the ledger's anchor failed to {verb} it: {words[0]}."
+            ) from None
+        return done.stdout[:_MOST_BYTES].decode("ascii", "replace")
+
+
+def recorded_place(anchor: str | Path | None) -> str:
+    """Return where an anchor is, as ledgers store it: the state folder if nothing is named.
+
+    Examples
+    --------
+    >>> recorded_place("none"), recorded_place("/var/lib/anchor"), recorded_place(None)
+    ('none', '/var/lib/anchor', 'state folder')
+    """
+    if anchor is None:
+        return _STATE_FOLDER
+    text = str(anchor)
+    if text == NO_ANCHOR:
+        return NO_ANCHOR
+    if text.startswith(_COMMAND):
+        try:
+            words = shlex.split(text.removeprefix(_COMMAND))
+        except ValueError:
+            words = []
+        if not words:
+            raise ParameterError("Name a program after command: and close every quotation mark.")
+        return text
+    if not text:
+        raise ParameterError(f"The anchor has no place. {_CHOICES}")
+    return os.path.abspath(text)  # noqa: PTH100  # a link stays a link
+
+
+class SqliteStore(Store):
+    """One ledger in one file; see `store.Store`."""
+
+    path: Path
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def exists(self) -> bool:
+        """Say whether there is a file with anything in it."""
+        return self.path.exists() and self.path.stat().st_size > 0
+
+    def prepare(self, anchor: str) -> None:
+        """Make the tables, or check those that are there, and the file."""
+        with self._transaction() as db:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in SCHEMA:
+                    db.execute(statement)
+                tables = Tables(db)
+                tables.open_log("", anchor, VERSION)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+                tables.anchor().replace(tables)
+            else:
+                self._check_version(db)
+                self._check_file(db)
+        first = _claim_path(self.path, "")
+        for entry in os.scandir(first.parent):  # claims of processes that were killed
+            if entry.name.startswith(first.name):
+                with suppress(FileNotFoundError):
+                    claim_file = _LockFile(os.open(entry.path, os.O_RDWR | os.O_CLOEXEC))
+                    if _try(claim_file, fcntl.LOCK_SH):
+                        Path(entry.path).unlink()
+                    claim_file.close()
+
+    def _check_file(self, db: sqlite3.Connection) -> None:
+        """Raise if a page, an index, a reference or a definition is not what it must be."""
+        whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        astray = db.execute("PRAGMA foreign_key_check").fetchone()
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+        if not whole or astray or {sql for (sql,) in db.execute(query)} != {*SCHEMA}:
+            raise LedgerError(
+                f"The file {self.path} is damaged. Do not release from it. Restore it from a"
+                " backup, and use `suffice ledger recover`."
+            )
+
+    def _check_version(self, db: sqlite3.Connection) -> None:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            raise LedgerError(
+                f"{self.path} is a ledger of version {version}, and this library reads version"
+                f" {VERSION}. Use the suffice version that wrote it, or a newer one."
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[Tables]:
+        """Yield a connection for reading, the only one to the file."""
+        with self._connection() as db:
+            yield Tables(db)
+
+    @contextmanager
+    def writing(self, claim: Claim | None = None) -> Iterator[Tables]:
+        """Yield a transaction that excludes all others; durable once the block has ended well."""
+        del claim  # a file of its own, which its holder cannot lose
+        with self._transaction() as db:
+            self._check_version(db)  # a newer suffice may have changed it since
+            yield Tables(db)
+
+    def claim(self) -> FileClaim:
+        """Return a new lock, held by the caller."""
+        try:
+            return FileClaim(self.path)
+        except OSError as error:
+            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
+
+    def held(self, token: str) -> bool:
+        """Say whether the lock of this name is held by anybody."""
+        try:
+            path = _claim_path(self.path, token)
+            claim_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return False
+        try:
+            return not _try(claim_file, fcntl.LOCK_SH)  # shared: two who ask exclude nobody
+        finally:
+            claim_file.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield the only connection to the file; SQLite's errors become ours.
+
+        Commits survive a power cut, and leave nothing in files of other names. A write-ahead log
+        would stay behind under the ledger's path when a process is killed, and whoever moves or
+        mounts the file would lose what was charged. EXTRA also syncs the folder after the journal
+        is deleted, so that no commit is undone by a journal that comes back.
+        """
+        db = None
+        try:
+            if not self.path.exists():  # as secret as the labels: for its owner alone
+                with suppress(FileExistsError):  # by another thread, whose locks a close would drop
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with whole_file(self.path):
+                try:
+                    db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+                    if db.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+                        db.execute("PRAGMA journal_mode = DELETE")
+                    db.execute("PRAGMA synchronous = EXTRA")
+                    yield db
+                finally:
+                    if db is not None:
+                        db.close()
+        except (sqlite3.OperationalError, OSError) as error:
+            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # its words may quote damaged text
+            raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the write lock until the block ends well."""
+        with self._connection() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")

@@ -16,8 +16,6 @@ from typing import Annotated
 from suffice.errors import ParameterError
 from suffice.privacy.randomness import private_words
 
-__all__ = ["Moment", "Role", "Token", "TokenRecord", "mint", "parse", "secret_hash", "utc_now"]
-
 Moment = Annotated[str, ("format", "date-time")]
 _SECRET_WORDS = 4  # of 64 bits
 _ID_DIGITS = 12
@@ -50,35 +48,17 @@ class TokenRecord:
 
 @dataclass(frozen=True)
 class Token:
-    """A token as the ledger stores it.
-
-    Attributes
-    ----------
-    id : str
-        Its name.
-    hash : str
-        The SHA-256 of its secret.
-    role : Role
-        What its holder may do.
-    scope : tuple of str
-        The data sets that it is good for; empty for all.
-    holder : str
-        For whom it was made, in the owner's words.
-    made, expires : datetime
-        From when and until when it is good, UTC.
-    revoked, used : datetime, optional
-        When it was revoked, and when it was used last, to the day.
-    """
+    """A token as the ledger stores it."""
 
     id: str
-    hash: str
+    hash: str  # the SHA-256 of its secret
     role: Role
-    scope: tuple[str, ...]
-    holder: str
-    made: datetime
+    scope: tuple[str, ...]  # the data sets that it is good for; empty for all
+    holder: str  # for whom it was made, in the owner's words
+    made: datetime  # UTC
     expires: datetime
     revoked: datetime | None = None
-    used: datetime | None = None
+    used: datetime | None = None  # to the day
 
     def is_good(self, now: datetime) -> bool:
         """Say whether the token may be used now."""
@@ -127,22 +107,6 @@ def mint(
     role: Role | str, *, scope: tuple[str, ...] = (), holder: str = "", days: int = 90
 ) -> tuple[Token, str]:
     """Return a new token, and the text that its holder gets: it cannot be shown again.
-
-    Parameters
-    ----------
-    role : Role or str
-        What the holder may do.
-    scope : tuple of str
-        The data sets that it is good for; empty for all.
-    holder : str
-        For whom it is.
-    days : int
-        How long it is good.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such role, or the days, the holder or a data set's name are out of range.
 
     Examples
     --------

@@ -34,40 +34,18 @@ from suffice.owner.mean_operator import (
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
 from suffice.release.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
 from suffice.release.release import RowSet
-from suffice.tables.columns import feature_names, is_categorical, resolve_roles
-from suffice.tables.labels import Classes, check_classes, label_codes
+from suffice.tables.columns import (
+    Classes,
+    check_classes,
+    feature_names,
+    is_categorical,
+    label_codes,
+    resolve_roles,
+)
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_declared, open_table
 from suffice.tables.table import Table
-
-__all__ = [
-    "FITTED_ON_ROWS",
-    "FORMS",
-    "MOST_SAMPLES",
-    "STATISTICS",
-    "VOTE",
-    "AgreedRows",
-    "AuxiliaryRows",
-    "ClassSums",
-    "PartyContribution",
-    "check_name",
-    "check_samples",
-    "choose_method",
-    "encode_part",
-    "from_codes",
-    "from_shares",
-    "mechanism_name",
-    "operator_sensitivity",
-    "operator_weights",
-    "parameter_radius",
-    "parameter_step",
-    "party_noise",
-    "reach",
-    "votes_of",
-    "whitened_shape",
-]
-
 
 FITTED_ON_ROWS = (
     "The pipeline was fitted on the auxiliary rows, so the release would show them. Use a pipeline"
@@ -342,17 +320,7 @@ def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AgreedRows:
-    """What parties and aggregator agree on beforehand: public rows, and how they are mapped.
-
-    Parameters
-    ----------
-    auxiliary : AuxiliaryRows or table
-        The rows.
-    features : sequence of str, optional
-        The feature columns. Default: all columns.
-    preprocessing : Preprocessing
-        How the rows are mapped.
-    """
+    """What parties and aggregator agree on beforehand: public rows, and how they are mapped."""
 
     auxiliary: Any = data_option(
         REQUIRED,
@@ -590,20 +558,11 @@ class ClassSums:
     over parties by at most 2 sqrt(n), whatever it holds (privacy/proofs/parties.md).
 
     Everything here is public: it is the same for all parties, whatever they hold.
-
-    Parameters
-    ----------
-    auxiliary : AuxiliaryRows
-        The public rows, which set the white coordinates.
-    classes : int
-        The number of classes.
-    samples : int
-        The declared number n of records of each party. A party may have more or fewer.
     """
 
-    auxiliary: AuxiliaryRows
+    auxiliary: AuxiliaryRows  # which set the white coordinates
     classes: int
-    samples: int
+    samples: int  # the declared number n of records of each party, which may have more or fewer
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -45,34 +45,9 @@ from suffice.owner.parties.contribution import (
 )
 from suffice.owner.source import Source
 from suffice.release.file import read_bounded
-from suffice.tables.columns import resolve_roles
-from suffice.tables.labels import Classes, label_codes
+from suffice.tables.columns import Classes, label_codes, resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_declared
-
-__all__ = [
-    "STAYS",
-    "STRANGER",
-    "UNKNOWN",
-    "Enrolled",
-    "Gathered",
-    "Gathering",
-    "PartyExact",
-    "PartyRecords",
-    "PartySource",
-    "PartyTable",
-    "Rejection",
-    "RoundSource",
-    "Sent",
-    "TallySum",
-    "VoteTally",
-    "cast_votes",
-    "enrolled_parties",
-    "largest_parameters",
-    "predicted",
-    "record_batches",
-]
-
 
 STRANGER = "this party is not enrolled"
 UNKNOWN = "unknown party"
@@ -81,20 +56,10 @@ _MOST_BYTES = 2**26  # of a list of names
 
 @dataclass(frozen=True)
 class Rejection:
-    """States whose contribution counted as zero, where it came from, and why.
-
-    Parameters
-    ----------
-    party : str
-        The name of the party.
-    source : str
-        The file that it came from, or nothing.
-    reason : str
-        Why it was not counted.
-    """
+    """States whose contribution counted as zero, where it came from, and why."""
 
     party: str
-    source: str
+    source: str  # the file that it came from, or nothing
     reason: str
 
     def __str__(self) -> str:
@@ -108,13 +73,6 @@ class Rejection:
 class Enrolled:
     """The parties that take part in a round. Both fields are public and never read from records.
 
-    Parameters
-    ----------
-    count : int
-        The number M of parties. Every sum is divided by it, however many of them contribute.
-    names : tuple of str, optional
-        Their names, where these are known.
-
     Examples
     --------
     >>> from suffice.owner.parties.gathering import Enrolled
@@ -122,8 +80,8 @@ class Enrolled:
     Enrolled(count=2, names=('north', 'south'))
     """
 
-    count: int
-    names: tuple[str, ...] | None = None
+    count: int  # M: every sum is divided by it, however many of them contribute
+    names: tuple[str, ...] | None = None  # where these are known
 
     @classmethod
     def of(cls, enrolled: "Enrolled | int | Sequence[str]") -> "Enrolled":
@@ -183,36 +141,16 @@ _SHOWN_REASONS = 3  # of the reasons why headers do not fit
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The exact sum over parties, which is private, and what happened to each contribution.
+    """The exact sum over parties, which is private, and what happened to each contribution."""
 
-    Parameters
-    ----------
-    statistic : str
-        What was summed: operator, votes, parameters or class-sums.
-    total : ndarray
-        The sum, of the statistic's shape.
-    enrolled : Enrolled
-        The enrolled parties.
-    accepted : int
-        How many contributions were counted.
-    rejected : tuple of Rejection
-        The contributions that counted as zero.
-    missing : tuple of str
-        The names of enrolled parties without a contribution, where names are known.
-    absent : int
-        How many enrolled parties sent no contribution.
-    content : bytes
-        What identifies the contributions behind the sum.
-    """
-
-    statistic: str
-    total: np.ndarray
+    statistic: str  # what was summed: operator, votes, parameters or class-sums
+    total: np.ndarray  # of the statistic's shape
     enrolled: Enrolled
-    accepted: int
-    rejected: tuple[Rejection, ...]
-    missing: tuple[str, ...]
-    absent: int
-    content: bytes
+    accepted: int  # how many contributions were counted
+    rejected: tuple[Rejection, ...]  # those that counted as zero
+    missing: tuple[str, ...]  # enrolled parties without a contribution, where names are known
+    absent: int  # how many enrolled parties sent no contribution
+    content: bytes  # what identifies the contributions behind the sum
 
 
 class PartyExact(ABC):
@@ -465,26 +403,13 @@ class VoteTally:
 
     ``add`` counts the votes of several parties at once. The sums equal those of the parties' single
     contributions.
-
-    Parameters
-    ----------
-    auxiliary : AuxiliaryRows
-        The rows that parties vote on.
-    classes : tuple
-        The declared classes.
-    enrolled : Enrolled
-        The enrolled parties. If they are known by name, other parties count as zero.
-    parties : list of str
-        The parties that were counted.
-    rejected : list of Rejection
-        The parties that were not.
     """
 
     auxiliary: AuxiliaryRows
     classes: Classes
-    enrolled: Enrolled
-    parties: list[str] = field(default_factory=list)
-    rejected: list[Rejection] = field(default_factory=list)
+    enrolled: Enrolled  # if they are known by name, other parties count as zero
+    parties: list[str] = field(default_factory=list)  # that were counted
+    rejected: list[Rejection] = field(default_factory=list)  # that were not
 
     def __post_init__(self) -> None:
         self._counts = np.zeros((self.auxiliary.count, len(self.classes)), dtype=np.int64)
@@ -551,24 +476,10 @@ class VoteTally:
 
 @dataclass(frozen=True, eq=False)
 class TallySum(PartyExact):
-    """A finished tally of many parties, as the sum of a round.
-
-    Parameters
-    ----------
-    tally : VoteTally
-        The tally.
-    auxiliary : AuxiliaryRows
-        The rows of this round.
-    classes : tuple
-        The classes of this round.
-    enrolled : Enrolled
-        The enrolled parties of this round.
-    statistic : str
-        What is summed.
-    """
+    """A finished tally of many parties, as the sum of a round."""
 
     tally: VoteTally
-    auxiliary: AuxiliaryRows
+    auxiliary: AuxiliaryRows  # this and what follows are those of the round
     classes: Classes
     enrolled: Enrolled
     statistic: str
@@ -602,30 +513,14 @@ _SCORES_AT_ONCE = 2**23  # scores that are held at once
 
 @dataclass(frozen=True, eq=False)
 class PartyTable:
-    """Private records of several parties, mapped by the public pipeline. Owner's side only.
+    """Private records of several parties, mapped by the public pipeline. Owner's side only."""
 
-    Parameters
-    ----------
-    rows : ndarray
-        The mapped records.
-    codes : ndarray
-        The code of each label.
-    index : ndarray
-        For each record the position of its party in ``names``.
-    names : tuple of str
-        The names of the parties.
-    classes : tuple
-        The declared classes.
-    strangers : tuple of Rejection
-        Parties that are not enrolled. Their records were left out unread.
-    """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    index: np.ndarray
+    rows: np.ndarray  # mapped
+    codes: np.ndarray  # of the labels
+    index: np.ndarray  # for each record the position of its party in `names`
     names: tuple[str, ...]
     classes: Classes
-    strangers: tuple[Rejection, ...] = ()
+    strangers: tuple[Rejection, ...] = ()  # not enrolled: their records were left out unread
 
     @classmethod
     def read(
@@ -921,17 +816,7 @@ def _map_records(
 
 @dataclass(frozen=True)
 class RoundSource(AgreedRows, Source):
-    """What every aggregation needs: the contributions, and who is enrolled.
-
-    Parameters
-    ----------
-    enrolled : Enrolled, int or sequence of str
-        The public number of parties, or their names.
-    auxiliary_dataset : str, optional
-        The data set of protected auxiliary rows in the ledger.
-    found_at : str, optional
-        Where others can find the auxiliary rows.
-    """
+    """What every aggregation needs: the contributions, and who is enrolled."""
 
     label: str | None = field(default=None, kw_only=True)
     enrolled: Enrolled | int | Sequence[str] = data_option(
@@ -967,15 +852,7 @@ class RoundSource(AgreedRows, Source):
 
 @dataclass(frozen=True)
 class PartySource(RoundSource):
-    """Private records of all parties in one table.
-
-    Parameters
-    ----------
-    label : str
-        The column of labels.
-    party : str
-        The column that names the party of each record.
-    """
+    """Private records of all parties in one table."""
 
     label: str | None = data_option(
         None,
