@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from suffice.engines.engine import Task, read_run
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import Candidates, MeanOperator, Shape, operator_procedure
+from suffice.owner.mean_operator import Candidates, MeanOperator, NoisySums, Shape
 from suffice.owner.proportions import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
@@ -84,8 +84,8 @@ def cases(place: Any, **computing: Any) -> dict[str, Case]:
     weights = 1.0 + np.arange(len(public.rows.pipeline.outputs))
     shaped = replace(plain, shape=Shape.of(np.diag(weights)))
     request = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6}
-    found["sums"] = _case(operator_procedure(public, request, plain), public)
-    found["shaped sums"] = _case(operator_procedure(public, request, shaped), public)
+    found["sums"] = _case(NoisySums(public, request, plain), public)
+    found["shaped sums"] = _case(NoisySums(public, request, shaped), public)
     answers = MeanOperator(1.0, mechanism="response")
     found["labels"] = _case(answers.choose(public), public)
     mapped = MeanOperator(1.0, mechanism="laplace", classes=GRADES, map="rff:8")

@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "operator-without-noise",
         "owner/mean_operator.py",
-        "noisy = noise.add(self.result())",
-        "noisy = noise.add(self.result()) * 0 + self.result()",
+        "noisy = noise.add(exact.result())",
+        "noisy = noise.add(exact.result()) * 0 + exact.result()",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[2-laplace-8000]",
         ),
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "operator-noise-in-one-column",
         "owner/mean_operator.py",
-        "noisy = noise.add(self.result())",
-        "exact = self.result()\n        noisy = exact + (noise.add(exact) - exact)[:1]",
+        "noisy = noise.add(exact.result())",
+        "still = exact.result()\n        noisy = still + (noise.add(still) - still)[:1]",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[3-gaussian-4000]",
         ),

@@ -64,8 +64,8 @@ MUTANTS = (
     Mutant(
         "unprotected-without-a-word",
         "owner/mechanism.py",
-        "if not payment.unprotected and not all(guarantee.protected for guarantee in stated):",
-        "if not payment.unprotected and not any(guarantee.protected for guarantee in stated):",
+        "if not payment.unprotected and not all(guarantee.protected for guarantee in guarantees):",
+        "if not payment.unprotected and not any(guarantee.protected for guarantee in guarantees):",
         (
             "owner/operator/test_mean_operator.py::test_what_protects_nothing_leaves_only_if_somebody_says_so",
         ),
@@ -147,8 +147,8 @@ MUTANTS = (
     Mutant(
         "classes-chosen-by-who-asks",
         "owner/mechanism.py",
-        "check_declared(mechanism.declared_classes(), payment, opened.label)",
-        "check_declared(None, payment, opened.label)",
+        "classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset",
+        "classes, ledger, dataset = None, payment.ledger, payment.dataset",
         (
             "owner/ledger/test_changed_data.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
         ),

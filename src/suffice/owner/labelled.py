@@ -165,27 +165,13 @@ PIPELINE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, and their pipeline.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    roles : Roles
-        Its label and its features.
-    pipeline : Pipeline
-        The public pipeline.
-    summary : Summary, optional
-        What one pass over the rows yielded.
-    computing : Computing
-        Where its rows are read.
-    """
+    """A table whose features are public, and their pipeline."""
 
     table: Table
     roles: Roles
     pipeline: Pipeline
-    summary: Summary | None = None
-    computing: Computing = field(default_factory=Computing)
+    summary: Summary | None = None  # what one pass over the rows yielded; None if it was given
+    computing: Computing = field(default_factory=Computing)  # where its rows are read
 
     def sample(self) -> tuple[np.ndarray, int]:
         """Return at most 5,000 mapped rows and how many rows there are.
@@ -204,21 +190,11 @@ class PublicRows:
 
 @dataclass(frozen=True)
 class PublicTable(Public):
-    """The public side of a table with public rows and private labels.
-
-    Parameters
-    ----------
-    rows : PublicRows
-        The rows and their pipeline.
-    classes : tuple
-        The declared classes.
-    source : PublicSource
-        What the owner handed in.
-    """
+    """The public side of a table with public rows and private labels."""
 
     rows: PublicRows
     classes: Classes
-    source: PublicSource
+    source: PublicSource  # what the owner handed in
 
     @property
     def shown(self) -> Iterable[str]:
@@ -294,11 +270,19 @@ class Preprocessing:
         ``features_listed``: the owner listed the features.
         """
         if self.pipeline is not None:
-            self._check_settled(self.pipeline)
+            settled = ("categories", "clip", "intercept", "map")
+            repeated = [name for name in settled if getattr(self, name) not in (None, {})]
+            repeated += ["min_count"] * (self.min_count != 1)
+            repeated += ["missing"] * (self.missing not in ("error", self.pipeline.missing))
+            if repeated:
+                raise ParameterError(
+                    f"The pipeline already fixes {', '.join(repeated)}. Remove these options, or"
+                    " remove --pipeline-from (Python: pipeline)."
+                )
             features = given_features(self.pipeline, features)
-        roles = resolve_roles(table.schema, label=label, features=features)
-        if self.pipeline is not None:
+            roles = resolve_roles(table.schema, label=label, features=features)
             return PublicRows(table, roles, self.pipeline, computing=computing)
+        roles = resolve_roles(table.schema, label=label, features=features)
         declared = dict(self.categories or {})
         strange = sorted(set(declared) - set(roles.features))
         if strange:
@@ -324,18 +308,6 @@ class Preprocessing:
         )
         stated = replace(fitted, origin=public_rows(summary.rows_hash))
         return PublicRows(table, roles, stated, summary, computing)
-
-    def _check_settled(self, pipeline: Pipeline) -> None:
-        """Raise if something was asked for that the given pipeline decides already."""
-        fixed_fields = ("categories", "clip", "intercept", "map")
-        repeated = [name for name in fixed_fields if getattr(self, name) not in (None, {})]
-        repeated += ["min_count"] * (self.min_count != 1)
-        repeated += ["missing"] * (self.missing not in ("error", pipeline.missing))
-        if repeated:
-            raise ParameterError(
-                f"The pipeline already fixes {', '.join(repeated)}. Remove these options, or remove"
-                " --pipeline-from (Python: pipeline)."
-            )
 
 
 def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[str, ...]:

@@ -211,11 +211,12 @@ class ExactSums(LabelledPass):
         exact = self._sums.result()
         return exact if self.shape is None else self.shape.apply(exact)
 
-    def noisy(self, noise: Noise) -> np.ndarray:
-        """Return the statistic per row with noise: (width,) or (width, classes)."""
-        noisy = noise.add(self.result())
-        sums = noisy if self.shape is None else noisy @ self.shape.back().T
-        return np.ascontiguousarray((sums[0] if len(sums) == 1 else sums.T) * self.unit)
+    def covariance(self, noise: Noise) -> Covariance:
+        """Return the covariance of this noise on the mean, per column."""
+        variance = noise.variance * self.unit**2
+        if self.shape is None:
+            return Covariance("identity", variance)
+        return self.shape.covariance(variance)
 
 
 class ExactLabels(LabelledPass):
@@ -325,18 +326,16 @@ class ShrunkSignal:
         """The part of the rows that two classes have."""
         return 1.0 if self.moments.classes == 2 else 2 / self.moments.classes
 
-    def _noise(self, variances: np.ndarray) -> np.ndarray:
-        """Return the noise of the difference of two columns, and that of sampled labels."""
-        balance, columns = self.moments.balance, 1.0 if self.moments.classes == 2 else 2.0
-        label_variance = 4 * balance * (1 - balance)
-        return columns * variances / label_variance + self._pair / self.moments.count
-
     def _shares(self, variances: np.ndarray, r2: float) -> tuple[np.ndarray, np.ndarray]:
         """Return k_j and g_j, a row for each q."""
         values = self.components[0][: self.rank]
         spread = (values / values[0]) ** np.array(_EXPONENTS)[:, None]
         signal = r2 * self._pair**2 * spread / spread.sum(axis=1, keepdims=True)
-        return signal / (signal + self._noise(variances)), signal
+        # The noise of the difference of two columns, and that of sampled labels.
+        balance, columns = self.moments.balance, 1.0 if self.moments.classes == 2 else 2.0
+        label_variance = 4 * balance * (1 - balance)
+        noise = columns * variances / label_variance + self._pair / self.moments.count
+        return signal / (signal + noise), signal
 
     def utility(self, variances: np.ndarray) -> Utility:
         """Return the prediction for noise of these variances along the white coordinates."""
@@ -430,7 +429,10 @@ def paired_transform(
     if least > most:
         return None
     best, largest = unused, signal.captured(ranges.white_noise(unused, budget), SIGNALS["usual"])
-    for count in _numbers(signal.rank - 1):
+    counts: list[int] = []  # evenly apart on a logarithmic scale
+    if signal.rank > 1:
+        counts = sorted({round(float(n)) for n in np.geomspace(1, signal.rank - 1, _TRIED)})
+    for count in counts:
         for level in _WEIGHTS:
             weights = unused.copy()
             weights[:count] = np.maximum(level / math.sqrt(count), unused[:count])
@@ -440,13 +442,6 @@ def paired_transform(
             if captured > largest:
                 best, largest = weights, captured
     return ranges.transform(best)
-
-
-def _numbers(most: int) -> list[int]:
-    """Return a few numbers from one to ``most``, evenly apart on a logarithmic scale."""
-    if most < 1:
-        return []
-    return sorted({round(float(count)) for count in np.geomspace(1, most, _TRIED)})
 
 
 MECHANISMS = (*NOISES, "response")
@@ -545,8 +540,16 @@ class Candidates:
         self._codes = rows / step
 
     @cached_property
-    def _row_norms(self) -> tuple[float, float]:
-        return _norms(self._codes)
+    def _even_reach(self) -> Sensitivity:
+        return self._reach(self._codes)
+
+    def _reach(self, rows: np.ndarray) -> Sensitivity:
+        """Return how far one label moves the sums of these rows."""
+        classes, width = self._moments.classes, rows.shape[1]
+        l1 = float(np.abs(rows).sum(axis=1).max())
+        l2 = float(np.linalg.norm(rows, axis=1).max())
+        dimension = width * operator_columns(classes)
+        return Sensitivity(math.ceil(2 * l1), label_change(classes) * l2, dimension)
 
     @property
     def without_noise(self) -> Utility:
@@ -555,9 +558,11 @@ class Candidates:
 
     def every(self, mechanism: str, epsilon: float, delta: float) -> list[Candidate]:
         """Return every candidate of ``mechanism``: of "auto" and "sums" those of many."""
-        names = mechanisms_at(mechanism, delta)
-        if self._is_given and mechanism in GROUPS:
-            names = [name for name in names if name in NOISES]
+        names = [mechanism]
+        if mechanism in GROUPS:
+            names = [name for name in GROUPS[mechanism] if delta > 0 or not needs_delta(name)]
+            if self._is_given:
+                names = [name for name in names if name in NOISES]
         if self._moments.classes > MOST_STATES:
             names = [name for name in names if name != "response"]
         return [self.of(name, epsilon, delta) for name in names]
@@ -570,15 +575,18 @@ class Candidates:
         features (`pairing`). On fewer still it has a part of epsilon for itself.
         """
         chosen = choose(self.every(mechanism, epsilon, delta))
-        if mechanism not in GROUPS or not self._weight or not self._is_unsure(chosen):
+        unsure = chosen.intercept_variance > (_UNSURE * self._weight) ** 2
+        if mechanism not in GROUPS or not self._weight or not unsure:
             return chosen
         if self._codes.shape[1] > MOST_SHAPED or self._is_given:
             return chosen
         share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
         small = share >= _LEAST_COUNTED
-        pair = self._pairing(epsilon)
-        if pair is not None and (small or self._captured(pair) > self._captured(chosen)):
-            return pair
+        transform = paired_transform(self._signal, epsilon, _UNSURE, _MOST_UNSURE)
+        if transform is not None:
+            pair = self._shaped_laplace(epsilon, Shape.of(transform))
+            if small or self._captured(pair) > self._captured(chosen):
+                return pair
         return self._counting(epsilon, share) if small else chosen
 
     @cached_property
@@ -599,17 +607,9 @@ class Candidates:
         power = len(back) * (candidate.deviation / (self._unit * self._moments.count)) ** 2
         return np.asarray(power * ((back.T @ basis) ** 2).sum(axis=0) / np.sum(back**2))
 
-    def _pairing(self, epsilon: float) -> Candidate | None:
-        """Return Laplace noise in which the count shares its epsilon with features, if it can."""
-        transform = paired_transform(self._signal, epsilon, _UNSURE, _MOST_UNSURE)
-        return None if transform is None else self._shaped_laplace(epsilon, Shape.of(transform))
-
     def _shaped_laplace(self, epsilon: float, shape: Shape) -> Candidate:
-        """Return Laplace noise of one size in the coordinates of a shape."""
-        moments = self._moments
-        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
-        l1, l2 = _norms(self._codes @ (shape.matrix.T / 2.0**shape.bits))
-        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(shape.matrix) * columns)
+        """Return Laplace noise in which the count shares its epsilon with features."""
+        reach = self._reach(self._codes @ (shape.matrix.T / 2.0**shape.bits))
         noise = calibrated_noise("laplace", reach, epsilon)
         own = noise.variance * self._unit**2 * (shape.back() ** 2).sum(axis=1)
         deviation = math.sqrt(float(own.mean()))
@@ -618,10 +618,6 @@ class Candidates:
             "laplace", epsilon, deviation, blank, shape, 0.0, float(own[-1]), paired=True
         )
         return replace(pair, utility=self._signal.utility(self._white_noise(pair)))
-
-    def _is_unsure(self, candidate: Candidate) -> bool:
-        """Return whether its noise can hide which class is the larger."""
-        return candidate.intercept_variance > (_UNSURE * self._weight) ** 2
 
     def _counting(self, epsilon: float, share: float) -> Candidate:
         """Return Laplace noise in which the intercept has ``share`` of epsilon for itself.
@@ -635,10 +631,7 @@ class Candidates:
         weight = share / (1 - share) * max(features, constant) / constant
         weights = np.ones(self._codes.shape[1])
         weights[-1] = weight
-        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
-        l1, l2 = _norms(self._codes * weights)
-        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(weights) * columns)
-        noise = calibrated_noise("laplace", reach, epsilon)
+        noise = calibrated_noise("laplace", self._reach(self._codes * weights), epsilon)
         own = noise.variance * self._unit**2 / weights**2
         deviation = math.sqrt(float(own.mean()))
         utility = moments.utility((moments.vectors**2).T @ own)
@@ -651,10 +644,7 @@ class Candidates:
         if name == "response":
             variances = _response_variance(moments, epsilon) * moments.values
         else:
-            columns, factor = operator_columns(moments.classes), label_change(moments.classes)
-            l1, l2 = self._row_norms
-            reach = Sensitivity(math.ceil(2 * l1), factor * l2, width * columns)
-            noise = calibrated_noise(name, reach, epsilon, delta)
+            noise = calibrated_noise(name, self._even_reach, epsilon, delta)
             variances = np.full(width, noise.variance * self._unit**2)
         deviation = math.sqrt(float(variances.mean()))
         intercept = float(moments.vectors[-1] ** 2 @ variances)
@@ -668,21 +658,6 @@ class Candidates:
         if other.paired and other.shape is not None:
             return self._shaped_laplace(other.epsilon, other.shape)
         return self.of(other.mechanism, other.epsilon, delta)
-
-
-def _norms(rows: np.ndarray) -> tuple[float, float]:
-    """Return the largest 1-norm and 2-norm of a row."""
-    return float(np.abs(rows).sum(axis=1).max()), float(np.linalg.norm(rows, axis=1).max())
-
-
-def mechanisms_at(mechanism: str, delta: float) -> list[str]:
-    """Return the mechanisms that ``mechanism`` stands for at this delta."""
-    if mechanism not in {*GROUPS, *MECHANISMS}:
-        names = ", ".join((*GROUPS, *MECHANISMS))
-        raise ParameterError(f"The mechanism must be one of {names}; got {mechanism!r}.")
-    if mechanism not in GROUPS:
-        return [mechanism]
-    return [name for name in GROUPS[mechanism] if delta > 0 or not needs_delta(name)]
 
 
 def _response_variance(moments: PublicMoments, epsilon: float) -> float:
@@ -724,19 +699,16 @@ class NoisySums(LabelProcedure[ExactSums]):
     def deviation(self, exact: ExactSums) -> float:
         """Return the root mean square of the noise per coordinate of the mean."""
         width = len(self.public.rows.pipeline.outputs)
-        return math.sqrt(float(self._covariance(exact, self.noise(exact)).diagonal(width).mean()))
-
-    def _covariance(self, exact: ExactSums, noise: Noise) -> Covariance:
-        variance, shape = noise.variance * exact.unit**2, exact.shape
-        if shape is None:
-            return Covariance("identity", variance)
-        return shape.covariance(variance)
+        return math.sqrt(float(exact.covariance(self.noise(exact)).diagonal(width).mean()))
 
     def contents(self, exact: ExactSums) -> Contents:
-        """Return the operator with noise."""
-        noise = self.noise(exact)
+        """Return the operator per row with noise: (width,) or (width, classes)."""
+        noise, shape = self.noise(exact), exact.shape
+        noisy = noise.add(exact.result())
+        sums = noisy if shape is None else noisy @ shape.back().T
+        operator = np.ascontiguousarray((sums[0] if len(sums) == 1 else sums.T) * exact.unit)
         details = {"mechanism": self.best.mechanism, "step": exact.step}
-        return {"mean_operator": exact.noisy(noise)}, details, self._covariance(exact, noise)
+        return {"mean_operator": operator}, details, exact.covariance(noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -770,15 +742,6 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
         answers = exact.randomised(self.response)
         arrays = {"answers": answers, "channel": self.response.matrix}
         return arrays, {"mechanism": "response"}, Covariance("none")
-
-
-def operator_procedure(
-    public: PublicTable, request: Mapping[str, Any], best: Candidate
-) -> NoisySums | RandomisedLabels:
-    """Return the procedure of a candidate."""
-    if best.mechanism == "response":
-        return RandomisedLabels(public, request, best)
-    return NoisySums(public, request, best)
 
 
 def _plan_operator(
@@ -960,13 +923,10 @@ class MeanOperator(LabelMechanism):
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
         """Return the procedure that public rows predict to be best."""
         every = Candidates(public.rows, len(public.classes))
-        request = {
-            "mechanism": self.mechanism,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-        }
         best = every.best(self.mechanism, self.epsilon, self.delta)
-        return operator_procedure(public, request, best)
+        request = {"mechanism": self.mechanism, "epsilon": self.epsilon, "delta": self.delta}
+        procedure = RandomisedLabels if best.mechanism == "response" else NoisySums
+        return procedure(public, request, best)
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return what each mechanism would do at each epsilon, from public rows alone.

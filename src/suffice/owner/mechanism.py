@@ -74,48 +74,9 @@ def scaling_trouble(origin: Provenance) -> str:
     return _TROUBLE[origin.source]
 
 
-def stated_trouble(guarantees: Iterable[Guarantee]) -> str | None:
-    """Return what `as_scaled` found fault with in these guarantees, if it did."""
-    stated = {assumption for guarantee in guarantees for assumption in guarantee.assumptions}
-    return next((_TROUBLE[source] for source, line in _ACCEPTED.items() if line in stated), None)
-
-
 def same_classes(first: Classes, second: Classes) -> bool:
     """Say whether two lists name the same classes, in any order and spelling."""
     return {*map(canonical_class, first)} == {*map(canonical_class, second)}
-
-
-def check_declared(classes: Classes | None, payment: "Payment", label: str | None) -> None:
-    """Raise if the ledger has other classes for this label; nothing private is read for it.
-
-    The order of a release's list is its own: it only says which of two classes is positive.
-    """
-    if classes is None:
-        return
-    folded = [str(name).casefold() for name in classes]
-    alike = [str(name) for name in classes if folded.count(str(name).casefold()) > 1]
-    if alike:
-        note(f"These classes differ only in upper and lower case: {listed(alike)}.")
-    ledger, dataset = payment.ledger, payment.dataset
-    declared: Any = ledger.classes(dataset, label) if ledger is not None and dataset else None
-    if declared is not None and not same_classes(classes, declared):
-        raise ParameterError(
-            f"The ledger lists the classes {', '.join(map(str, declared))} for data set"
-            f" {dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
-            " the ledger with --classes (Python: classes=...)."
-        )
-
-
-def check_features(features: Iterable[str], payment: "Payment") -> None:
-    """Raise if a column that a release takes for public is a label of its data set."""
-    if payment.ledger is None or not payment.dataset:
-        return
-    private = sorted({*features} & payment.ledger.label_columns(payment.dataset))
-    if private:
-        raise ParameterError(
-            f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
-            " feature. List the features without it: --features (Python: features=...)."
-        )
 
 
 @dataclass(frozen=True)
@@ -200,7 +161,15 @@ def publish(
     Release
         The new release, or the stored one of the same request.
     """
-    _check_stated(guarantees, payment)
+    if not guarantees:
+        raise ParameterError(
+            "A release must state at least one guarantee, even if it is that there is none."
+        )
+    if not payment.unprotected and not all(guarantee.protected for guarantee in guarantees):
+        raise UnprotectedError(
+            f"{_shortfall(guarantees)} To publish it anyway, use --unprotected (Python:"
+            " unprotected=True)."
+        )
     ledger, dataset = payment.ledger, payment.dataset
     if ledger is None:
         return _as_promised(draw(), guarantees)
@@ -230,26 +199,18 @@ def publish(
     return release
 
 
-def _check_stated(stated: Sequence[Guarantee], payment: Payment) -> None:
-    """Raise if no guarantee is stated, or too weak a one that the owner did not accept."""
-    if not stated:
-        raise ParameterError(
-            "A release must state at least one guarantee, even if it is that there is none."
-        )
-    if not payment.unprotected and not all(guarantee.protected for guarantee in stated):
-        if any(guarantee.kind is not Protection.GLOBAL for guarantee in stated):
-            why = stated_trouble(stated)
-            shortfall = f"This release is not differentially private{': ' + why if why else ''}."
-        else:
-            marginal = (g.columns for g in stated if g.scope is Scope.MARGINAL)
-            columns = dict.fromkeys(chain.from_iterable(marginal))
-            shortfall = (
-                f"This release protects only what column {', '.join(columns)} shows when read"
-                " alone; a reader who combines it with other columns may recover its values."
-            )
-        raise UnprotectedError(
-            f"{shortfall} To publish it anyway, use --unprotected (Python: unprotected=True)."
-        )
+def _shortfall(stated: Sequence[Guarantee]) -> str:
+    """Return why guarantees are too weak to be published without a word of the owner."""
+    if any(guarantee.kind is not Protection.GLOBAL for guarantee in stated):
+        lines = {assumption for guarantee in stated for assumption in guarantee.assumptions}
+        why = next((f": {_TROUBLE[s]}" for s, line in _ACCEPTED.items() if line in lines), "")
+        return f"This release is not differentially private{why}."
+    marginal = (g.columns for g in stated if g.scope is Scope.MARGINAL)
+    columns = dict.fromkeys(chain.from_iterable(marginal))
+    return (
+        f"This release protects only what column {', '.join(columns)} shows when read alone; a"
+        " reader who combines it with other columns may recover its values."
+    )
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
@@ -266,11 +227,12 @@ def _keyed(secret: bytes, content: bytes) -> str:
     return hmac.new(secret, b"data\0" + content, hashlib.sha256).hexdigest()
 
 
-def check_order_given(source: Source, payment: Payment) -> None:
-    """Raise, before anything is read, if rows lack the order that labels or a ledger need.
+def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) -> None:
+    """Raise, before anything is read, if rows lack an order, or classes are not the ledger's.
 
     A ledger knows labels again by their order (`LabelFingerprint`); labels that are given apart
-    belong to rows by it.
+    belong to rows by it. The order of a release's classes is its own: it only says which of two
+    is positive.
     """
     if source.y is not None:
         check_order(source.data, "the labels are in a separate array")
@@ -281,6 +243,35 @@ def check_order_given(source: Source, payment: Payment) -> None:
             f"Rows must not be ordered by their private label, {source.label!r}. Order them by"
             " another column, such as a key."
         )
+    source.check()
+    classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset
+    if classes is None:
+        return
+    folded = [str(name).casefold() for name in classes]
+    alike = [str(name) for name in classes if folded.count(str(name).casefold()) > 1]
+    if alike:
+        note(f"These classes differ only in upper and lower case: {listed(alike)}.")
+    declared: Any = None
+    if ledger is not None and dataset:
+        declared = ledger.classes(dataset, source.label)
+    if declared is not None and not same_classes(classes, declared):
+        raise ParameterError(
+            f"The ledger lists the classes {', '.join(map(str, declared))} for data set"
+            f" {dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
+            " the ledger with --classes (Python: classes=...)."
+        )
+
+
+def check_features(features: Iterable[str], payment: Payment) -> None:
+    """Raise if a column that a release takes for public is a label of its data set."""
+    if payment.ledger is None or not payment.dataset:
+        return
+    private = sorted({*features} & payment.ledger.label_columns(payment.dataset))
+    if private:
+        raise ParameterError(
+            f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
+            " feature. List the features without it: --features (Python: features=...)."
+        )
 
 
 def check_order_of(source: Source, procedure: Any, public_columns: Iterable[str]) -> None:
@@ -288,7 +279,8 @@ def check_order_of(source: Source, procedure: Any, public_columns: Iterable[str]
 
     Where it shows something of each row, the order is public: no private feature may decide it.
     """
-    if procedure.row_by_row:
+    row_by_row = procedure.row_by_row
+    if kind_named(procedure.kind).ordered if row_by_row is None else row_by_row:
         check_order(source.data, "this release describes each row, in their order")
         keys = order_columns(source.data)
         private = set(keys if source.features is None else source.features) - set(public_columns)
@@ -359,16 +351,14 @@ class Procedure(ABC, Generic[E]):
         Noise is drawn row by row, so that rows may be taken in only after they were charged.
     stays : str
         Why rows must be taken in one after the other on the owner's own machine, where they must.
+    row_by_row : bool or None
+        The release says something about each row of its table, in their order. None: as its kind.
     """
 
     kind: ClassVar[str]
     draws_while_reading: ClassVar[bool] = False
     stays: ClassVar[str] = ""
-
-    @property
-    def row_by_row(self) -> bool:
-        """Whether the release says something about each row of its table, in their order."""
-        return kind_named(self.kind).ordered
+    row_by_row: ClassVar[bool | None] = None
 
     @abstractmethod
     def accumulator(self, *, identified: bool) -> E:
@@ -550,10 +540,8 @@ class Mechanism(ABC, Generic[P]):
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     """Return a release: the walk that every mechanism goes through, with its checks."""
-    check_order_given(source, payment)
-    source.check()
+    check_before(mechanism, source, payment)
     with source.running() as opened:  # one snapshot, one engine
-        check_declared(mechanism.declared_classes(), payment, opened.label)
         mechanism.check_payment(opened, payment)
         public = mechanism.public(opened)  # reads no private cell
         check_features(public.shown, payment)

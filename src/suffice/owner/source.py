@@ -5,7 +5,6 @@ and the error says what to type. Columns that only look odd are used, and a note
 this is about public rows.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,21 +39,11 @@ from suffice.tables.table import RowsPart, Table, check_order, sizes_of
 
 @dataclass(frozen=True)
 class OwnerReport:
-    """What only the owner may know of a release: it depends on private data.
+    """What only the owner may know of a release: it depends on private data."""
 
-    Parameters
-    ----------
-    lines : tuple of str
-        Warnings for the owner's terminal.
-    shown : tuple of pairs of str
-        Named figures beside the result.
-    facts : mapping
-        The same for the owner's programs.
-    """
-
-    lines: tuple[str, ...] = ()
-    shown: tuple[tuple[str, str], ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()  # warnings for the owner's terminal
+    shown: tuple[tuple[str, str], ...] = ()  # named figures beside the result
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the same for the owner's programs
 
 
 @dataclass(frozen=True)
@@ -180,39 +169,27 @@ class PublicSource(Source):
         if self.missing_labels != "skip" or self.labelled is not None:
             return source
         check_order(source.data, "the order says which rows have labels")
-        with collected_notes():  # what may be said of the table is said where it is read
-            mask = ~source._rows_without_label()
+        label = self.label
+        if label is None:
+            mask = ~missing_labels(self.y)
+        else:
+            with collected_notes():  # what may be said of the table is said where it is read
+                if self.features is None:
+                    table = open_table(source.data, text=[label])
+                else:
+                    table = open_columns(source.data, self.features, label=label)
+                cells = [missing_labels(b.column(label)) for b in table.batches([label])]
+            mask = ~np.concatenate(cells)
         if not mask.any():
             raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
         rows = Picked(source.data, mask)
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
 
-    def _rows_without_label(self) -> np.ndarray:
-        """Return which rows have no label."""
-        label = self.label
-        if label is None:
-            return missing_labels(self.y)
-        if self.features is None:
-            table = open_table(self.data, text=[label])
-        else:
-            table = open_columns(self.data, self.features, label=label)
-        return np.concatenate([missing_labels(b.column(label)) for b in table.batches([label])])
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """Rows with the codes of their labels.
-
-    Parameters
-    ----------
-    rows : pyarrow.RecordBatch
-        The feature columns.
-    codes : ndarray
-        The code of each label.
-    bags : ndarray, optional
-        The codes of the bags of each row.
-    """
+    """Rows, that is their feature columns, with the codes of their labels and of their bags."""
 
     rows: pa.RecordBatch
     codes: np.ndarray
@@ -224,27 +201,13 @@ class LabelledBatch:
 
 @dataclass(frozen=True, eq=False)
 class LabelledPart(RowsPart):
-    """Private labels beside the feature columns of a part of a table.
-
-    Parameters
-    ----------
-    classes : tuple
-        The declared classes.
-    label : str, optional
-        The column of labels. None if ``codes`` hold them.
-    outside : {"error", "none"}
-        What a label outside the class list is.
-    codes : ndarray, optional
-        The codes of labels that were given as an array, one for each row.
-    bags : ndarray, optional
-        The codes of the bags of each row.
-    """
+    """Private labels beside the feature columns of a part of a table."""
 
     classes: Classes
-    label: str | None = None
-    outside: Literal["error", "none"] = "error"
-    codes: np.ndarray | None = None
-    bags: np.ndarray | None = None
+    label: str | None = None  # the column of labels, unless ``codes`` hold them
+    outside: Literal["error", "none"] = "error"  # what a label outside the class list is
+    codes: np.ndarray | None = None  # of labels that were given as an array, one for each row
+    bags: np.ndarray | None = None  # the codes of the bags of each row
 
     def batches(self) -> Iterator[LabelledBatch]:
         """Yield the rows with the codes of their labels, and of their bags if there are any."""
@@ -362,8 +325,27 @@ def refuse_unfit(
     nothing else.
     """
     texts = {name: counts for name, counts in summary.counts.items() if name not in declared}
-    for name, counts in texts.items():
-        _refuse_numbers(name, counts)
+    for name, counts in texts.items():  # most of which may be numbers that were not read as such
+        words = [str(text) for text in counts if text is not None]
+        unread_numbers = [word for word in words if looks_like_numbers(word)]
+        plain_numbers = [word for word in words if _is_number(word)]
+        numbers = {*unread_numbers, *plain_numbers}
+        if len(unread_numbers) == len(words) or (
+            2 * len(unread_numbers) > len(words) and len(numbers) == len(words)
+        ):
+            raise TableError(
+                f"Column {name!r} holds numbers with commas, blanks, percent or currency signs,"
+                " which are read as text. Set the decimal mark (--decimal), write plain numbers,"
+                f" or leave the column out (--drop {_quoted_name(name)})."
+            )
+        many = len(plain_numbers) > _FEW_NUMBERS or 2 * len(unread_numbers) > len(words)
+        if many and len(numbers) < len(words) < 2 * len(numbers):
+            strange = sum(counts[word] for word in words if word not in numbers and word in counts)
+            raise TableError(
+                f"Column {name!r} holds numbers and {strange:,} cells that are not numbers. Empty"
+                " these cells, declare its categories (--categories), or leave the column out"
+                f" (--drop {_quoted_name(name)})."
+            )
     if features_listed:
         return
     reasons = {
@@ -382,30 +364,6 @@ def refuse_unfit(
         raise TableError(
             f"{sentences}. A model cannot learn from ids and free text. Leave them out"
             f" ({drops}){joining}, or list the features with --features."
-        )
-
-
-def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
-    """Raise if most texts of a column are numbers in a form that was not read as such."""
-    words = [str(text) for text in counts if text is not None]
-    unread_numbers = [word for word in words if looks_like_numbers(word)]
-    plain_numbers = [word for word in words if _is_number(word)]
-    numbers = {*unread_numbers, *plain_numbers}
-    if len(unread_numbers) == len(words) or (
-        2 * len(unread_numbers) > len(words) and len(numbers) == len(words)
-    ):
-        raise TableError(
-            f"Column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
-            " are read as text. Set the decimal mark (--decimal), write plain numbers, or leave"
-            f" the column out (--drop {_quoted_name(name)})."
-        )
-    many = len(plain_numbers) > _FEW_NUMBERS or 2 * len(unread_numbers) > len(words)
-    if many and len(numbers) < len(words) < 2 * len(numbers):
-        strange = sum(counts[word] for word in words if word not in numbers and word in counts)
-        raise TableError(
-            f"Column {name!r} holds numbers and {strange:,} cells that are not numbers. Empty"
-            " these cells, declare its categories (--categories), or leave the column out (--drop"
-            f" {_quoted_name(name)})."
         )
 
 
@@ -434,7 +392,15 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
                 f"Column {name!r} becomes {len(counts)} categories. Join rare ones with"
                 " --min-count, or leave the column out with --drop."
             )
-    numbered = [name for name in features if _differs_everywhere(summary, name)]
+    columns = {name: summary.sample.rows.column(name) for name in features}
+    numbered = []  # features of which no two rows of the sample have the same whole number
+    if (summary.sample.weights == 1).all():
+        numbered = [
+            name
+            for name, column in columns.items()
+            if pa.types.is_integer(column.type) and name not in summary.counts
+            if len(column) >= _FEW and len(column.unique()) == len(column)
+        ]
     if numbered:
         note(
             f"Columns with a different whole number in every row: {listed(numbered)}. If these are"
@@ -465,12 +431,3 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
             f"The table has only {summary.rows} rows. The noise will probably hide what they show."
             " Run suffice plan first."
         )
-
-
-def _differs_everywhere(summary: Summary, name: str) -> bool:
-    """Say whether no two rows of the sample have the same whole number."""
-    column = summary.sample.rows.column(name)
-    if not pa.types.is_integer(column.type) or name in summary.counts:
-        return False
-    all_different = bool((summary.sample.weights == 1).all())
-    return all_different and len(column) >= _FEW and len(column.unique()) == len(column)

@@ -15,7 +15,9 @@ from suffice.owner.mean_operator import (
     Candidate,
     Candidates,
     MeanOperator,
+    Shape,
     choose,
+    paired_transform,
 )
 from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import NOISES
@@ -69,7 +71,7 @@ def test_without_delta_there_is_no_gaussian_noise_and_every_other_mechanism():
     }
     assert set(best_of(candidates_of(SMALL, 1.0, name="laplace"))) == {"laplace"}
     with pytest.raises(ParameterError, match="mechanism must be"):
-        candidates_of(SMALL, 1.0, name="magic")
+        MeanOperator(1.0, mechanism="magic")
 
 
 def test_more_epsilon_never_predicts_less():
@@ -213,8 +215,10 @@ def test_the_count_stays_sure_where_other_directions_are_released_too():
 def test_where_rows_are_not_so_few_the_better_prediction_wins():
     """An intercept that is unsure (0.117), and even noise that predicts more of a usual signal."""
     offered = Candidates(MeanOperator(0.5).public_rows(FEW), 2)
-    best, pair = offered.best("auto", 0.5, 0.0), offered._pairing(0.5)
-    assert offered._is_unsure(best)
+    best = offered.best("auto", 0.5, 0.0)
+    transform = paired_transform(offered._signal, 0.5, 0.1, 0.2)
+    pair = offered._shaped_laplace(0.5, Shape.of(transform))
+    assert math.sqrt(best.intercept_variance) > 0.1 * offered._weight
     assert not is_special(best)
     assert offered._captured(best) > offered._captured(pair)
     mixing = np.random.default_rng(5).normal(size=(6, 60))

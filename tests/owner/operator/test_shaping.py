@@ -217,9 +217,9 @@ def release_and_gaps(request) -> tuple[Release, np.ndarray]:
     classes = request.param
     exact = read(LABELS[classes], classes, FINE)
     procedure = procedure_of(classes)
-    noise = procedure.noise(exact)
     truth = read(LABELS[classes], classes, None)._sums.result() * exact.unit
-    gaps = [exact.noisy(noise).reshape(WIDTH + 1, -1).T - truth for _ in range(2400 // classes**2)]
+    drawn = (procedure.contents(exact)[0]["mean_operator"] for _ in range(2400 // classes**2))
+    gaps = [operator.reshape(WIDTH + 1, -1).T - truth for operator in drawn]
     return procedure.draw(exact, procedure.guarantees(exact)), np.vstack(gaps)
 
 
