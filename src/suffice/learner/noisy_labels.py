@@ -63,30 +63,6 @@ _FEWEST_LEAVES = 40  # that the rows of a small table fill: a leaf holds at most
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # C of logistic regression, for one row
 
 
-def estimator_named(name: str) -> Any:
-    """Return the unfitted scikit-learn classifier of this name."""
-    if name == "hist-gradient-boosting":
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        return HistGradientBoostingClassifier(early_stopping=False, random_state=0)
-    if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(max_iter=1000)
-    raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}; got {name!r}.")
-
-
-def default_settings(name: str, rows: int) -> Settings:
-    """Return the settings that are tried of an estimator of ours on so many rows."""
-    if name == "logistic":
-        return [{"C": weight} for weight in _PENALTIES]
-    most = max(1, rows // _FEWEST_LEAVES)
-    return [
-        {**setting, "min_samples_leaf": min(setting["min_samples_leaf"], most)}
-        for setting in _BOOSTING
-    ]
-
-
 def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
     """Return -log (P p_i)_z(i), the log loss of each randomised label z(i)."""
     chances = (channel[labels] * probabilities).sum(axis=1)
@@ -115,18 +91,6 @@ class StoredEstimator:
         return np.asarray(softmax(rows @ self.scores[:-1] + self.scores[-1], axis=1))
 
 
-def tree_scores(estimator: Any, link: Calibration) -> BoostedTrees:
-    """Return the trees whose scores have the link's probabilities.
-
-    softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant cancels.
-    """
-    if isinstance(estimator, StoredEstimator) and isinstance(estimator.scores, BoostedTrees):
-        return estimator.scores.rescaled(link.slope, link.shift)
-    if not isinstance(estimator, HistGradientBoostingClassifier):
-        raise _unstorable(estimator)
-    return boosted_trees(estimator).rescaled(link.slope, link.shift)
-
-
 def linear_scores(estimator: Any, link: Calibration) -> np.ndarray | None:
     """Return weights (d + 1, K) with the link's probabilities; None of what is not linear."""
     if isinstance(estimator, StoredEstimator):
@@ -144,57 +108,10 @@ def linear_scores(estimator: Any, link: Calibration) -> np.ndarray | None:
     return np.asarray(shifted)
 
 
-def _unstorable(estimator: Any) -> ParameterError:
-    if isinstance(estimator, DummyClassifier):
-        return ParameterError(
-            "All randomised labels are of one class, so there is no model to store. Every row is"
-            " predicted to be of that class."
-        )
-    return ParameterError(
-        f"A model of {type(estimator).__name__} cannot be stored in a file. Use it in Python, or"
-        " choose hist-gradient-boosting or logistic."
-    )
-
-
 _HELD_OUT_ROWS = 20_000  # more folds would only cost time
 _FEWEST_ROWS = 50  # of a table of which some are held out: fewer leave a link open
 _SMALLEST_STATED = 1e-12  # of a probability that an estimator states
-
-Folds = Sequence[tuple[np.ndarray, np.ndarray]]
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """What estimators of one setting say of rows that they have not seen."""
-
-    rows: np.ndarray
-    log_probabilities: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class _RandomisedLabels:
-    """Rows, the codes of their randomised labels, the number of classes, and weights of rows."""
-
-    rows: np.ndarray
-    codes: np.ndarray
-    classes: int
-    weights: np.ndarray | None = None
-
-    def fitted(self, base: Any, setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
-        """Return the estimator fitted to rows ``among`` these; a constant if all are of a class."""
-        rows, codes = self.rows[among], self.codes[among]
-        if (codes == codes[0]).all():
-            return DummyClassifier(strategy="prior").fit(rows, codes)
-        weighted = {} if self.weights is None else {"sample_weight": self.weights[among]}
-        return clone(base).set_params(**setting).fit(rows, codes, **weighted)
-
-    def held_out(self, base: Any, setting: Mapping[str, Any], folds: Folds) -> _HeldOut:
-        """Return what the estimator says of the rows of each fold, learnt from all others."""
-        logs = [
-            _log_probabilities(self.fitted(base, setting, learnt), self.rows[rest], self.classes)
-            for learnt, rest in folds
-        ]
-        return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
+_TREE_ARRAYS = ("features", "numbers", "baseline")  # of `BoostedTrees`, in a model file
 
 
 @dataclass(eq=False, repr=False)
@@ -323,49 +240,59 @@ class NoisyLabelClassifier(Classifier):
         base, settings = self._candidates(len(rows))
         if weights is not None:
             check_takes_weights(base)
-        data = _RandomisedLabels(rows, codes, len(channel), weights)
-        counts = np.ones(len(rows)) if weights is None else weights
-        folds = self._held_out_folds(rows)
-        self.link_ = Calibration(1.0, np.zeros(len(channel)))
-        self.settings_ = dict(settings[0])
-        exact = np.array_equal(channel, np.eye(len(channel)))
-        self.link_error_ = 0.0 if exact else inf
+
+        def fitted(setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
+            """Return the estimator fitted to some rows; a constant if all are of one class."""
+            learnt, labels = rows[among], codes[among]
+            if (labels == labels[0]).all():
+                return DummyClassifier(strategy="prior").fit(learnt, labels)
+            weighted = {} if weights is None else {"sample_weight": weights[among]}
+            return clone(base).set_params(**setting).fit(learnt, labels, **weighted)
+
+        classes = len(channel)
+        self.link_, self.settings_ = Calibration(1.0, np.zeros(classes)), dict(settings[0])
+        self.link_error_ = 0.0 if np.array_equal(channel, np.eye(classes)) else inf
         self.accuracy_: float | None = None
         self.accuracy_interval_: tuple[float, float] | None = None
-        if folds and len(channel) > 1:
-            tries = [data.held_out(base, setting, folds) for setting in settings]
-            links = [
-                calibrate_by_labels(t.log_probabilities, codes[t.rows], channel, counts[t.rows])
-                for t in tries
-            ]
-            losses = [
-                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel)
-                @ counts[t.rows]
-                for link, t in zip(links, tries, strict=True)
-            ]
-            best = int(np.argmin(losses))
-            self.link_, self.settings_ = links[best], dict(settings[best])
-            self._estimate_accuracy(tries[best], codes, channel, len(settings))
+        if len(rows) >= max(_FEWEST_ROWS, self.folds) and classes > 1:
+            splits = KFold(self.folds, shuffle=True, random_state=self.random_state).split(rows)
+            enough = -(-_HELD_OUT_ROWS * self.folds // len(rows))
+            folds = list(splits)[: max(1, enough)]
+            held_out = np.concatenate([rest for _, rest in folds])
+            labels = codes[held_out]
+            counts = np.ones(len(labels)) if weights is None else weights[held_out]
+            least = inf
+            for setting in settings:
+                logs = np.vstack(
+                    [
+                        _log_probabilities(fitted(setting, learnt), rows[rest], classes)
+                        for learnt, rest in folds
+                    ]
+                )
+                link = calibrate_by_labels(logs, labels, channel, counts)
+                probabilities = link.apply(logs)
+                loss = float(label_losses(probabilities, labels, channel) @ counts)
+                if loss < least:
+                    least, predicted = loss, probabilities.argmax(axis=1)
+                    self.link_, self.settings_ = link, dict(setting)
+            self._estimate_accuracy(predicted, labels, channel, len(settings))
             self.link_error_ = self.link_.error
-        self.estimator_ = data.fitted(base, self.settings_)
+        self.estimator_ = fitted(self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
-        """Return the estimator, unfitted, and the settings that are tried."""
-        if isinstance(self.estimator, str):
-            default = default_settings(self.estimator, rows)
-            return estimator_named(self.estimator), self.settings or default
-        return self.estimator, self.settings or [{}]
-
-    def _held_out_folds(self, rows: np.ndarray) -> Folds:
-        """Return which rows are learnt from, and which are held out, fold by fold."""
-        if len(rows) < max(_FEWEST_ROWS, self.folds):
-            return []
-        splits = KFold(self.folds, shuffle=True, random_state=self.random_state).split(rows)
-        enough = -(-_HELD_OUT_ROWS * self.folds // len(rows))
-        return list(splits)[: max(1, enough)]
+        """Return the estimator, unfitted, and the settings that are tried on so many rows."""
+        if not isinstance(self.estimator, str):
+            return self.estimator, self.settings or [{}]
+        if self.estimator == "logistic":
+            settings = [{"C": weight} for weight in _PENALTIES]
+            return LogisticRegression(max_iter=1000), self.settings or settings
+        most = max(1, rows // _FEWEST_LEAVES)
+        boosting = [{**s, "min_samples_leaf": min(s["min_samples_leaf"], most)} for s in _BOOSTING]
+        trees = HistGradientBoostingClassifier(early_stopping=False, random_state=0)
+        return trees, self.settings or boosting
 
     def _estimate_accuracy(
-        self, held_out: _HeldOut, codes: np.ndarray, channel: np.ndarray, settings: int
+        self, predicted: np.ndarray, labels: np.ndarray, channel: np.ndarray, settings: int
     ) -> None:
         """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label.
 
@@ -373,8 +300,7 @@ class NoisyLabelClassifier(Classifier):
         too high for that, so that the lower end is one for all of these choices together
         (Bonferroni; lab/bench/coverage.py).
         """
-        predicted = self.link_.apply(held_out.log_probabilities).argmax(axis=1)
-        hits = np.linalg.inv(channel)[predicted, codes[held_out.rows]]
+        hits = np.linalg.inv(channel)[predicted, labels]
         self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
         error = float(hits.std(ddof=1)) / len(hits) ** 0.5
         choices = settings * (len(channel) + 1)
@@ -403,50 +329,46 @@ class NoisyLabelClassifier(Classifier):
         if "learner" in first.details:  # it was loaded, and is written as it was
             return first
         weights = linear_scores(self.estimator_, self.link_)
-        stored = self._stored_trees() if weights is None else self._stored_weights(weights)
-        return replace(first, parts=apart(self.releases_), noise=Covariance("none"), **stored)
-
-    def _stored_trees(self) -> dict[str, Any]:
-        trees = tree_scores(self.estimator_, self.link_)
-        low, high = self.accuracy_interval_ or (None, None)
-        return {
-            "kind": "tree-model",
-            "pipeline": self.pipeline_,
-            "arrays": {
-                "features": trees.features,
-                "numbers": trees.numbers,
-                "baseline": trees.baseline,
-            },
-            "details": {
-                "classes": self.classes_.tolist(),
-                "learner": self.stored_as,
-                "loss": self._stored_loss("logistic"),
-                "count": len(trees.features),
-                "accuracy": self.accuracy_,
-                "accuracy_low": low,
-                "accuracy_high": high,
-            },
+        two = weights is not None and weights.shape[1] == 2
+        loss = "logistic" if weights is None or two else "softmax"
+        details: dict[str, Any] = {
+            "classes": self.classes_.tolist(),
+            "learner": self.stored_as,
+            "loss": loss if self.gives_probabilities else WITHOUT_PROBABILITIES,
         }
-
-    def _stored_loss(self, name: str) -> str:
-        return name if self.gives_probabilities else WITHOUT_PROBABILITIES
-
-    def _stored_weights(self, weights: np.ndarray) -> dict[str, Any]:
-        """Return a linear model of the columns and a constant; of two classes their difference."""
-        two = weights.shape[1] == 2
-        penalty = 1 / (self.estimator_.C * self.releases_[0].rows)
-        return {
-            "kind": "model",
-            "pipeline": replace(self.pipeline_, intercept=1.0),
-            "arrays": {"coefficients": weights[:, 1] - weights[:, 0] if two else weights},
-            "details": {
-                "classes": self.classes_.tolist(),
-                "learner": self.stored_as,
-                "loss": self._stored_loss("logistic" if two else "softmax"),
-                "lam": float(penalty),
-                **dict.fromkeys(FIGURES),
-            },
-        }
+        if weights is not None:  # of the columns and a constant; of two classes their difference
+            kind, pipeline = "model", replace(self.pipeline_, intercept=1.0)
+            arrays = {"coefficients": weights[:, 1] - weights[:, 0] if two else weights}
+            penalty = 1 / (self.estimator_.C * self.releases_[0].rows)
+            details |= {"lam": float(penalty), **dict.fromkeys(FIGURES)}
+        elif isinstance(self.estimator_, HistGradientBoostingClassifier):
+            # softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant
+            # cancels.
+            trees = boosted_trees(self.estimator_).rescaled(self.link_.slope, self.link_.shift)
+            kind, pipeline = "tree-model", self.pipeline_
+            arrays = {name: getattr(trees, name) for name in _TREE_ARRAYS}
+            low, high = self.accuracy_interval_ or (None, None)
+            details |= {"count": len(trees.features), "accuracy": self.accuracy_}
+            details |= {"accuracy_low": low, "accuracy_high": high}
+        elif isinstance(self.estimator_, DummyClassifier):
+            raise ParameterError(
+                "All randomised labels are of one class, so there is no model to store. Every row"
+                " is predicted to be of that class."
+            )
+        else:
+            raise ParameterError(
+                f"A model of {type(self.estimator_).__name__} cannot be stored in a file. Use it in"
+                " Python, or choose hist-gradient-boosting or logistic."
+            )
+        return replace(
+            first,
+            kind=kind,
+            parts=apart(self.releases_),
+            pipeline=pipeline,
+            arrays=arrays,
+            details=details,
+            noise=Covariance("none"),
+        )
 
     @classmethod
     def from_release(cls, model: Release) -> Self:
@@ -467,7 +389,13 @@ class NoisyLabelClassifier(Classifier):
         self._learn_from((model,))
         self.pipeline_ = replace(self.pipeline_, intercept=0.0)
         codes = np.arange(len(self.classes_))
-        self.estimator_ = StoredEstimator(_stored_scores(model), codes)
+        if "features" in model.arrays:
+            scores: Any = BoostedTrees(*(model.arrays[name] for name in _TREE_ARRAYS))
+        else:
+            scores = model.arrays["coefficients"]
+            if scores.ndim == 1:
+                scores = np.column_stack([np.zeros_like(scores), scores])
+        self.estimator_ = StoredEstimator(scores, codes)
         self.link_ = Calibration(1.0, np.zeros(len(codes)))
         refused = model.details.get("loss") == WITHOUT_PROBABILITIES
         self.link_error_ = inf if refused else 0.0
@@ -502,13 +430,6 @@ class NoisyLabelClassifier(Classifier):
     def _probability_refusal(self) -> str:
         refused = getattr(self, "link_error_", 0.0) == inf
         return TOO_LITTLE if refused else super()._probability_refusal()
-
-
-def _stored_scores(model: Release) -> BoostedTrees | np.ndarray:
-    if "features" in model.arrays:
-        return BoostedTrees(*(model.arrays[name] for name in ("features", "numbers", "baseline")))
-    weights = model.arrays["coefficients"]
-    return np.column_stack([np.zeros_like(weights), weights]) if weights.ndim == 1 else weights
 
 
 def _without_clipping(pipeline: Pipeline) -> Pipeline:

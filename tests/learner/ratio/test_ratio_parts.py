@@ -21,10 +21,9 @@ from suffice.learner.ratio.embedding import (
     proportion_noise,
 )
 from suffice.learner.ratio.posteriors import (
-    LabelCounts,
     calibrate,
-    calibrate_by_bags,
     fit_bag_likelihood,
+    label_counts,
 )
 from suffice.models.simplex import nearest_proportions
 from suffice.papers.iyer import lemma4
@@ -214,9 +213,8 @@ def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarr
 @pytest.mark.parametrize("complete", [True, False])
 def test_calibration_finds_slope_and_shifts_through_the_channel(complete):
     bag_info, scores, codes, _ = drawn_bags(np.random.default_rng(3))
-    calibration = calibrate(
-        bag_info, scores, codes, calibrate_by_bags(bag_info, scores, codes), complete=complete
-    )
+    start = calibrate(bag_info, scores, codes, alone=True)
+    calibration = calibrate(bag_info, scores, codes, start, complete=complete)
     assert calibration.slope == pytest.approx(2.0, abs=0.2)
     assert calibration.shifts[1] - calibration.shifts[0] == pytest.approx(0.5, abs=0.2)
     assert calibration.shifts[2] - calibration.shifts[0] == pytest.approx(-0.5, abs=0.2)
@@ -226,7 +224,7 @@ def test_rows_that_count_nothing_are_as_if_left_out():
     rng = np.random.default_rng(4)
     bag_info, scores, codes, _ = drawn_bags(rng, 3000)
     half = rng.random(3000) < 0.5
-    start = calibrate_by_bags(bag_info, scores, codes)
+    start = calibrate(bag_info, scores, codes, alone=True)
     weighted = calibrate(bag_info, scores, codes, start, counts=half.astype(float))
     of_half = calibrate(bag_info, scores[half], codes[half], replace(start, bend=None))
     assert weighted.slope == pytest.approx(of_half.slope, rel=5e-3)
@@ -241,7 +239,7 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
         labels = np.repeat([0, 1, 0, 1], [360, 40, 40, 360])
         scores = np.column_stack([np.zeros(2 * size), 2 * labels - 1 + rng.normal(size=2 * size)])
         codes, bag_info = np.repeat([0, 1], size), known_bags(SKEWED, size=size)
-        by_bags = calibrate_by_bags(bag_info, scores, codes)  # slope 2, shift 0
+        by_bags = calibrate(bag_info, scores, codes, alone=True)  # slope 2, shift 0
         by_counts = calibrate(bag_info, scores, codes, by_bags, complete=True)
         off[False].append(by_bags.shifts[1] - by_bags.shifts[0])
         off[True].append(by_counts.shifts[1] - by_counts.shifts[0])
@@ -253,25 +251,25 @@ def test_the_covariance_of_label_counts_is_that_of_draws(rng):
     """Labels drawn row by row from their probabilities; one row is added to the diagonal."""
     within, codes = rng.dirichlet(np.ones(3), size=80), np.repeat([0, 1], 40)
     bag_info = known_bags([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], size=40, variance=1e-3)
-    counts = LabelCounts.of(bag_info, codes, np.ones(80), within)
+    expected, precisions = label_counts(bag_info, codes, np.ones(80), within)
     draws = rng.random((20_000, 40, 1)) > within[:40].cumsum(axis=1)
     drawn_counts = np.eye(3)[draws.sum(axis=2)].sum(axis=1)
-    covariance = np.linalg.inv(counts.precisions[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
-    assert np.allclose(counts.expected[0], [20, 12, 8])
+    covariance = np.linalg.inv(precisions[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
+    assert np.allclose(expected[0], [20, 12, 8])
     assert np.allclose(covariance, np.cov(drawn_counts.T), atol=0.4)
-    sample = LabelCounts.of(bag_info, codes, np.ones(80), None)
+    _, of_sample = label_counts(bag_info, codes, np.ones(80), None)
     shares = np.array([0.5, 0.3, 0.2])
-    covariance = np.linalg.inv(sample.precisions[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
+    covariance = np.linalg.inv(of_sample[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
     assert np.allclose(covariance, 40 * (np.diag(shares) - np.outer(shares, shares)))
-    assert LabelCounts.of(replace(bag_info, variances=None), codes, np.ones(80), within) is None
+    assert label_counts(replace(bag_info, variances=None), codes, np.ones(80), within) is None
 
 
 def test_calibration_stops_where_its_objective_is_least(rng):
     """A slow twin: the likelihood and the counts' distance written out, moved a little each way."""
     bag_info, scores, codes, _ = drawn_bags(rng, 600)
     weights = rng.integers(0, 3, 600).astype(float)
-    counts = LabelCounts.of(bag_info, codes, weights, None)
-    start = calibrate_by_bags(bag_info, scores, codes)
+    expected, precisions = label_counts(bag_info, codes, weights, None)
+    start = calibrate(bag_info, scores, codes, alone=True)
     calibration = calibrate(bag_info, scores, codes, start, counts=weights)
 
     def loss(flat):
@@ -281,8 +279,8 @@ def test_calibration_stops_where_its_objective_is_least(rng):
             joint = bag_info.channel[code] * softmax(np.exp(flat[0]) * row + flat[1:])
             value -= weight * np.log(joint.sum())
             sums[code] += weight * joint / joint.sum()
-        off = sums - counts.expected
-        return value + sum(d @ c @ d for d, c in zip(off, counts.precisions, strict=True)) / 2
+        off = sums - expected
+        return value + sum(d @ c @ d for d, c in zip(off, precisions, strict=True)) / 2
 
     best = np.append(np.log(calibration.slope), calibration.shifts)
     for step in 0.05 * np.vstack([np.eye(4), -np.eye(4)]):

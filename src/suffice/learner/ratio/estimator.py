@@ -64,23 +64,6 @@ from suffice.tables.table import Table
 Method = BagLikelihood | ByEmbedding | ByMoments  # a fitted estimator of class ratios
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenMethod:
-    """The method that was taken, and how good each is."""
-
-    name: str
-    method: Method
-    errors: dict[str, float]  # of each method, root mean squared, on rows held back
-    mixed: str | None  # the classes that the rows do not tell apart, None if they do
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    method: Method
-    errors: np.ndarray  # squared, on rows held back
-    distinct: bool  # whether its rows tell the classes apart
-
-
 def choose_level(bags: KnownBags, grams: list[CellGram], constraint: str) -> tuple[int, np.ndarray]:
     """Return the bandwidth's place in the ladder, and its errors on rows held back.
 
@@ -94,71 +77,7 @@ def choose_level(bags: KnownBags, grams: list[CellGram], constraint: str) -> tup
     return level, errors[level]
 
 
-def choose_method(
-    name: str, embedding: ByEmbedding, errors: np.ndarray, keeper: RowKeeper, rng: Generator
-) -> ChosenMethod:
-    """Return the method of this name, or of "auto" the better one on rows held back.
-
-    "auto" compares the embedding with a classifier of the bags. This one is used by moments: they
-    are as near as the likelihood, and their intervals cover also where posteriors are wrong, and
-    where bags hardly differ. It is used by the likelihood for exact labels, where that is nearer,
-    and where the noise is not known.
-
-    ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
-    standard errors: on few bags the errors say little, and a classifier is the more efficient. A
-    method whose rows do not tell the classes apart is left out if the other's do. Where bags hardly
-    differ only intervals of moments cover, and these are taken.
-    """
-    bags = embedding.fitted.bags
-    candidates: dict[str, _Candidate] = {}
-    if name != "mmd":
-        scored = name
-        if name == "auto":
-            many, classes = bags.proportions.shape
-            labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
-            scored = "likelihood" if bags.variances is None or labels else "moments"
-        candidates[scored] = _by_classifier(scored, bags, keeper, rng)
-    if name in ("auto", "mmd"):
-        candidates["mmd"] = _Candidate(embedding, errors, _classes_differ(embedding.fitted, rng))
-    distinct = {key: candidate for key, candidate in candidates.items() if candidate.distinct}
-    mixed = None
-    if not distinct:
-        direction = embedding.fitted.least_distinct_direction()
-        mixed = mixed_class_names(embedding.fitted.bags.classes, direction)
-    eligible = distinct or candidates
-    best = next(iter(eligible))
-    if len(eligible) == 2:
-        near, far = eligible["mmd"].errors, eligible[best].errors
-        doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
-        best = "mmd" if near.mean() + 2 * doubt < far.mean() else best
-    if bags.doubt is not None and "moments" in eligible:
-        best = "moments"
-    measured = {
-        key: float(np.sqrt(candidate.errors.mean())) for key, candidate in candidates.items()
-    }
-    return ChosenMethod(best, candidates[best].method, measured, mixed)
-
-
-def _by_classifier(name: str, bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
-    rows, codes = keeper.result()
-    sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
-    complete = np.array_equal(sampled_bags.sizes, bags.sizes)
-    fitted = fit_bag_likelihood(sampled_bags, rows, codes, rng, complete=complete)
-    distinct = fitted.gain[0] > fitted.gain[1]  # its standard error: one in six by chance
-    if name == "moments":
-        moments = ByMoments.of(fitted, complete=complete)
-        return _Candidate(moments, moments.held_back_errors().ravel(), distinct)
-    return _Candidate(fitted, fitted.held_back_errors().ravel(), distinct)
-
-
-def _classes_differ(fitted: MeanEmbedding, rng: Generator) -> bool:
-    """Say whether class embeddings differ in every direction beyond their standard error."""
-    direction = fitted.least_distinct_direction()
-    again = [replace(fitted, times=fitted.cells.draw_cells(rng)) for _ in range(50)]
-    doubt = np.std([other.energy(direction) for other in again])
-    return fitted.energy(direction) > float(doubt)
-
-
+@dataclass(eq=False, repr=False)
 class ClassRatio(Learner):
     """Computes the proportion of each class in an unlabelled table, from bags of known proportions.
 
@@ -214,12 +133,9 @@ class ClassRatio(Learner):
         Theorem 1's bound on the L2 error for a table as large as the smallest bag, at 95 %. With
         private proportions it includes their noise (Lemma 4's term). None for "linear" and where
         the noise is not known; see `error_bound`.
-    n_features_in_ : int
-        The number of columns that the model reads.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        The releases that it was learnt from; empty after `fit` and `fit_proportions`.
+    n_features_in_
+    pipeline_
+    releases_
 
     Examples
     --------
@@ -241,21 +157,12 @@ class ClassRatio(Learner):
         "random_state": ["random_state"],
     }
 
-    def __init__(  # noqa: PLR0917  # scikit-learn's convention
-        self,
-        kernel: str = "rbf",
-        bandwidth: float | str = "cv",
-        features: int | str = "auto",
-        constraint: str = "rkhs",
-        method: str = "auto",
-        random_state: Any = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.features = features
-        self.constraint = constraint
-        self.method = method
-        self.random_state = random_state
+    kernel: str = "rbf"
+    bandwidth: float | str = "cv"
+    features: int | str = "auto"
+    constraint: str = "rkhs"
+    method: str = "auto"
+    random_state: Any = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(BAGS_HAVE_NONE)
@@ -264,15 +171,8 @@ class ClassRatio(Learner):
 
         Parameters
         ----------
-        X : array of shape (n, p)
-            The rows: numbers without missing values.
-        y : array of shape (n,)
-            One label per row.
-
-        Returns
-        -------
-        ClassRatio
-            The fitted estimator itself.
+        X
+        y
 
         Raises
         ------
@@ -310,11 +210,6 @@ class ClassRatio(Learner):
             also those of the second only.
         classes : sequence
             The K classes.
-
-        Returns
-        -------
-        ClassRatio
-            The fitted estimator itself.
 
         Raises
         ------
@@ -356,18 +251,11 @@ class ClassRatio(Learner):
             The public rows of the bags, unchanged.
         bags : str or array of shape (n,)
             Which bag each row is in: the name of a column of ``X``, or one bag per row.
-        progress : callable, optional
-            Called with the number of rows of each batch that was read.
-
-        Returns
-        -------
-        ClassRatio
-            The fitted estimator itself.
+        progress
 
         Raises
         ------
         ForeignRowsError
-            If the rows are not those that the release belongs to.
         ParameterError
             If the bags are too small or too few, or the classes cannot be told apart.
         """
@@ -413,17 +301,15 @@ class ClassRatio(Learner):
         self._bound = ErrorBound.of(fitted.bag_gram, bag_info, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
         embedding = ByEmbedding(fitted, collector.sums, level)
-        choice = choose_method(self.method, embedding, errors, collector.keeper, rng)
-        if choice.mixed:
+        mixed = self._choose_method(embedding, errors, collector.keeper, rng)
+        if mixed:
             trouble = (
-                f"The rows do not tell classes {choice.mixed} apart better than chance (assumption"
-                " A2). Use more rows, other features or another kernel."
+                f"The rows do not tell classes {mixed} apart better than chance (assumption A2)."
+                " Use more rows, other features or another kernel."
             )
             if strict:
                 raise ParameterError(trouble)
             warnings.warn(trouble, stacklevel=4)  # exact labels are the caller's own
-        self._choice = choice
-        self.method_, self.held_back_error_ = choice.name, choice.errors
         # Test label shift; where the bags contradict it, fit a stable p(y | x) of each class.
         rows, codes = collector.keeper.result()
         rng = self._generator()
@@ -439,6 +325,60 @@ class ClassRatio(Learner):
                 binary = sampled.against_rest(k)
                 self._stable.append(fit_stable_classifier(binary, mapped, codes, rng))
         return self
+
+    def _choose_method(
+        self, embedding: ByEmbedding, errors: np.ndarray, keeper: RowKeeper, rng: Generator
+    ) -> str | None:
+        """Take the method that was asked for, or of "auto" the better one on rows held back.
+
+        "auto" compares the embedding with a classifier of the bags. This one is used by moments:
+        they are as near as the likelihood, and their intervals cover also where posteriors are
+        wrong, and where bags hardly differ. It is used by the likelihood for exact labels, where
+        that is nearer, and where the noise is not known.
+
+        ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
+        standard errors: on few bags the errors say little, and a classifier is the more efficient.
+        A method whose rows do not tell the classes apart is left out if the other's do. Where bags
+        hardly differ only intervals of moments cover, and these are taken. Returns the classes that
+        the rows do not tell apart, None if they do.
+        """
+        bags, direction = embedding.fitted.bags, embedding.fitted.least_distinct_direction()
+        # Each method, its squared errors on rows held back, and whether its rows tell the classes
+        # apart.
+        candidates: dict[str, tuple[Method, np.ndarray, bool]] = {}
+        if self.method != "mmd":
+            scored = self.method
+            if scored == "auto":
+                many, classes = bags.proportions.shape
+                labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
+                scored = "likelihood" if bags.variances is None or labels else "moments"
+            rows, codes = keeper.result()
+            sampled = replace(bags, sizes=np.bincount(codes).astype(np.float64))
+            complete = np.array_equal(sampled.sizes, bags.sizes)
+            fitted = fit_bag_likelihood(sampled, rows, codes, rng, complete=complete)
+            distinct = fitted.gain[0] > fitted.gain[1]  # its standard error: one in six by chance
+            of_bags = ByMoments.of(fitted, complete=complete) if scored == "moments" else fitted
+            candidates[scored] = (of_bags, of_bags.held_back_errors().ravel(), distinct)
+        if self.method in ("auto", "mmd"):
+            # Whether class embeddings differ in every direction beyond their standard error.
+            cells = embedding.fitted.cells
+            again = [replace(embedding.fitted, times=cells.draw_cells(rng)) for _ in range(50)]
+            doubt = np.std([other.energy(direction) for other in again])
+            distinct = embedding.fitted.energy(direction) > float(doubt)
+            candidates["mmd"] = (embedding, errors, distinct)
+        eligible = {key: c for key, c in candidates.items() if c[2]}
+        mixed = None if eligible else mixed_class_names(bags.classes, direction)
+        eligible = eligible or candidates
+        best = next(iter(eligible))
+        if len(eligible) == 2:
+            near, far = eligible["mmd"][1], eligible[best][1]
+            doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
+            best = "mmd" if near.mean() + 2 * doubt < far.mean() else best
+        if bags.doubt is not None and "moments" in eligible:
+            best = "moments"
+        self.method_, self._method = best, candidates[best][0]
+        self.held_back_error_ = {key: float(np.sqrt(c[1].mean())) for key, c in candidates.items()}
+        return mixed
 
     @property
     def bound_(self) -> float | None:
@@ -495,7 +435,7 @@ class ClassRatio(Learner):
         check_is_fitted(self)
         self._warn()
         tables, single = _as_tables(U)
-        ratios = np.array([self._choice.method.ratios(self._summarise(table)) for table in tables])
+        ratios = np.array([self._method.ratios(self._summarise(table)) for table in tables])
         return ratios[0] if single else ratios
 
     def _warn(self) -> None:
@@ -582,7 +522,7 @@ class ClassRatio(Learner):
             )
         if self.label_shift_.rejected:
             return [self._natural_estimate(table, level, draws) for table in tables]
-        method, test = self._choice.method, self.label_shift_
+        method, test = self._method, self.label_shift_
         summaries = [self._summarise(table) for table in tables]
         rng = self._generator()
         intervals = method.ends(summaries, level, draws, rng, excess=test.excess)
@@ -595,7 +535,7 @@ class ClassRatio(Learner):
 
     def _natural_estimate(self, table: Any, level: float, draws: int) -> RatioEstimate:
         """Return the estimates and the range of a table where the bags contradict label shift."""
-        rng, method = self._generator(), self._choice.method
+        rng, method = self._generator(), self._method
         keeper = RowKeeper(1, TABLE_ROWS, rng)
         summary = self._summarise(table, keeper)
         (ends,) = method.ends([summary], level, draws, rng, excess=1.0)
@@ -626,7 +566,7 @@ class ClassRatio(Learner):
             if empty:
                 raise TableError("The table has no rows. Use a table with at least one row.")
 
-        return self._choice.method.summarise(features(), self._generator())
+        return self._method.summarise(features(), self._generator())
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))

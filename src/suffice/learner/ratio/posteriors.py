@@ -62,9 +62,10 @@ class Calibration:
         return np.asarray(log_softmax(self.slope * scores + self.shifts, axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class LabelCounts:
-    """What the proportions P say of how many rows of each class a bag has.
+def label_counts(
+    bags: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what the proportions P say of how many rows of each class a bag has.
 
     Given a bag's rows, row x is of class k with probability r_k(x), and so the counts N_i have the
     mean sum_x r(x) and the covariance sum_x (diag r - r r^T), to which noise on P adds n_i^2 v_i.
@@ -73,57 +74,66 @@ class LabelCounts:
 
         1/2 sum_i (sum_x r(x) - n_i P_i)^T C_i^-1 (sum_x r(x) - n_i P_i)
 
-    ``expected`` (M, K) is n P; ``precisions`` (M, K, K) are C^-1.
+    ``within`` (n, K) is r of all rows of the bags. None for a sample of them, whose counts are
+    those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T). Returns n P (M, K) and C^-1
+    (M, K, K); None where the noise of the proportions is not known.
     """
-
-    expected: np.ndarray
-    precisions: np.ndarray
-
-    @classmethod
-    def of(
-        cls, bags: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
-    ) -> "LabelCounts | None":
-        """Return the counts of rows of these bags; None where their noise is not known.
-
-        ``within`` (n, K) is r of all rows of the bags. None for a sample of them, whose counts are
-        those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T).
-        """
-        if bags.variances is None:
-            return None
-        sizes = np.bincount(codes, weights=weights, minlength=len(bags.names))
-        expected = sizes[:, None] * bags.proportions
-        means, seconds = expected, expected[:, :, None] * bags.proportions[:, None, :]
-        if within is not None:
-            parts = [within[codes == i] for i in range(len(sizes))]
-            means = np.stack([posteriors.sum(axis=0) for posteriors in parts])
-            seconds = np.stack([posteriors.T @ posteriors for posteriors in parts])
-        noise = 1.0 + bags.variances * sizes**2  # one row is as near as counts need be
-        diagonal = np.eye(len(bags.classes)) * (means + noise[:, None])[:, None, :]
-        return cls(expected, np.linalg.inv(diagonal - seconds))
+    if bags.variances is None:
+        return None
+    sizes = np.bincount(codes, weights=weights, minlength=len(bags.names))
+    expected = sizes[:, None] * bags.proportions
+    means, seconds = expected, expected[:, :, None] * bags.proportions[:, None, :]
+    if within is not None:
+        parts = [within[codes == i] for i in range(len(sizes))]
+        means = np.stack([posteriors.sum(axis=0) for posteriors in parts])
+        seconds = np.stack([posteriors.T @ posteriors for posteriors in parts])
+    noise = 1.0 + bags.variances * sizes**2  # one row is as near as counts need be
+    diagonal = np.eye(len(bags.classes)) * (means + noise[:, None])[:, None, :]
+    return expected, np.linalg.inv(diagonal - seconds)
 
 
-def _calibrated(  # noqa: PLR0917  # what `calibrate` is given
+def calibrate(
     bags: KnownBags,
     scores: np.ndarray,
     codes: np.ndarray,
-    counts: np.ndarray,
-    start: Calibration,
-    labels: LabelCounts | None,
+    start: Calibration | None = None,
+    *,
+    counts: np.ndarray | None = None,
+    complete: bool = False,
+    alone: bool = False,
 ) -> Calibration:
-    """Return the calibration that explains bags best, and what is known of their labels."""
-    total, chances, weights = counts.sum(), bags.channel[codes], counts[:, None]
+    """Return the slope and shifts that explain the bags of rows best, through their channel.
+
+    ``scores`` (n, K) of rows, ``codes`` of their bags; ``counts`` says how often each row counts.
+    A weak prior, of the weight of one row, holds the slope near one and the shifts near zero:
+    classes that are told apart without error would else have no best slope. Unless the bags
+    ``alone`` decide, so does what is known of their labels, from a ``start`` by bags alone;
+    ``complete`` says that these are all rows of the bags, and not a sample.
+    """
+    start = start or Calibration(1.0, np.zeros(scores.shape[1]))
+    each_counts = np.ones(len(codes)) if counts is None else counts
+    total, chances, weights = each_counts.sum(), bags.channel[codes], each_counts[:, None]
+    within = None
+    if complete:  # the probability of each class given row and bag
+        joint = chances * np.exp(start.log_posteriors(scores))
+        within = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    labels = None if alone else label_counts(bags, codes, each_counts, within)
+
+    def slope_of(logarithm: float) -> float:  # a search may try any, and floats would overflow
+        return float(np.exp(np.clip(logarithm, -20, 20)))
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        slope = _slope(flat[0])
+        slope = slope_of(flat[0])
         clean = softmax(slope * scores + flat[1:], axis=1)
         joint = chances * clean
         chance = np.maximum(joint.sum(axis=1), 1e-300)
         within = joint / chance[:, None]
-        value = float(flat @ flat) / 2 - float(counts @ np.log(chance))
+        value = float(flat @ flat) / 2 - float(each_counts @ np.log(chance))
         pull = weights * (clean - within)
         if labels is not None:
-            off = group_sums(weights * within, codes, len(bags.names)) - labels.expected
-            force = np.einsum("ijk,ik->ij", labels.precisions, off)
+            expected, precisions = labels
+            off = group_sums(weights * within, codes, len(bags.names)) - expected
+            force = np.einsum("ijk,ik->ij", precisions, off)
             value += float(np.vdot(force, off)) / 2
             each = force[codes]
             each -= (within * each).sum(axis=1, keepdims=True)
@@ -136,48 +146,7 @@ def _calibrated(  # noqa: PLR0917  # what `calibrate` is given
     options = {"gtol": _CALIBRATION_TOL / np.sqrt(total), "hess_inv0": start.bend}
     optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
     bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
-    return Calibration(_slope(optimum.x[0]), optimum.x[1:], bend)
-
-
-def _slope(logarithm: float) -> float:
-    """Return a slope; a search may try any, and floats would overflow."""
-    return float(np.exp(np.clip(logarithm, -20, 20)))
-
-
-def calibrate_by_bags(
-    bags: KnownBags, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
-) -> Calibration:
-    """Return the slope and shifts that explain the bags of rows best, through their channel.
-
-    ``scores`` (n, K) of rows, ``codes`` of their bags. A weak prior, of the weight of one
-    row, holds the slope near one and the shifts near zero: classes that are told apart without
-    error would else have no best slope.
-    """
-    first = start or Calibration(1.0, np.zeros(scores.shape[1]))
-    return _calibrated(bags, scores, codes, np.ones(len(codes)), first, None)
-
-
-def calibrate(
-    bags: KnownBags,
-    scores: np.ndarray,
-    codes: np.ndarray,
-    start: Calibration,
-    *,
-    counts: np.ndarray | None = None,
-    complete: bool = False,
-) -> Calibration:
-    """Return the same with what is known of the labels, from ``start``, that of bags alone.
-
-    ``counts`` says how often each row counts, ``complete`` that these are all rows of the bags, and
-    not a sample.
-    """
-    weights = np.ones(len(codes)) if counts is None else counts
-    within = None
-    if complete:  # the probability of each class given row and bag
-        joint = bags.channel[codes] * np.exp(start.log_posteriors(scores))
-        within = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-    labels = LabelCounts.of(bags, codes, weights, within)
-    return _calibrated(bags, scores, codes, weights, start, labels)
+    return Calibration(slope_of(optimum.x[0]), optimum.x[1:], bend)
 
 
 _LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
@@ -312,7 +281,7 @@ def fit_bag_likelihood(
 
     Scores come from models that did not see their row (folds) and are then calibrated, again
     through T, with one thing more that is known: how many rows of each class a bag has
-    (`LabelCounts`). The ratios of a table U are the weights of the mixture
+    (`label_counts`). The ratios of a table U are the weights of the mixture
     sum_k rho_k p(k | x) / p(k) that explains its rows best.
 
     From the strongest penalty on, each solution where the next search starts, until one is no
@@ -339,7 +308,7 @@ def fit_bag_likelihood(
         scores = np.empty((len(codes), len(bags.classes)))
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
-        calibration = calibrate_by_bags(bags, scores, codes, calibration)
+        calibration = calibrate(bags, scores, codes, calibration, alone=True)
         chance = (bags.channel[codes] * np.exp(calibration.log_posteriors(scores))).sum(axis=1)
         gains = np.log(np.maximum(chance, 1e-300)) - blind
         gain = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
