@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from simulated_moments import with_simulated_noise
 from sklearn.datasets import load_digits
 
 from suffice.learner.moments import (
@@ -28,7 +29,6 @@ from suffice.learner.moments import (
     plain_numbers,
     rule_of,
     thinned,
-    with_simulated_noise,
 )
 from suffice.learner.problem import design_matrix
 from suffice.owner.moments import Moments

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from moment_choice import DELTA, EPSILONS, TWO_CLASSES, Problem, problem_of, two_class_problems
+from simulated_moments import with_simulated_noise
 
 from suffice.demo.story import clinic_network
 from suffice.learner.moments import (
@@ -18,7 +19,6 @@ from suffice.learner.moments import (
     LEVEL,
     expected_accuracy,
     learn_rule,
-    with_simulated_noise,
 )
 from suffice.papers.reproduction import Split
 
@@ -62,7 +62,7 @@ def _rows(problems: Iterable[Problem], draws: int) -> list[_Row]:
                 assert expected is not None  # there are two classes
                 scores = problem.test_rows @ rule.weights[:, 0] + rule.at_zero[0]
                 truth = float(((scores > 0) == problem.test_codes).mean())
-                interval = (expected.estimate, expected.low, expected.high)
+                interval = expected
                 rows.append(_Row(problem.table, epsilon, *interval, truth))
     return rows
 

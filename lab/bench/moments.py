@@ -19,13 +19,13 @@ import numpy as np
 from harness import claim, ratio_of
 from moment_choice import print_choice
 from moment_quality import print_quality
+from simulated_moments import with_simulated_noise
 
 from suffice.engines.sums import MomentSums, RowCodes
 from suffice.learner.moments import (
     MomentClassifier,
     plain_numbers,
     ridge_intervals,
-    with_simulated_noise,
 )
 from suffice.learner.problem import design_matrix
 from suffice.owner.moments import Moments

@@ -22,8 +22,9 @@ from scipy.special import expit
 
 sys.path.append(str(Path(__file__).parent / "peers"))
 from environments import asked
+from simulated_moments import with_simulated_noise
 
-from suffice.learner.moments import learn_rule, plain_numbers, with_simulated_noise
+from suffice.learner.moments import learn_rule, plain_numbers
 from suffice.learner.problem import design_matrix
 from suffice.learner.rados import RadoRidge
 from suffice.owner.mean_operator import MeanOperator

@@ -255,4 +255,3 @@ def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
         next(again.staged_predict(FILES / "clinic.csv"))
     with pytest.raises(AttributeError, match="does not store"):
         again.sampling_term()
-    assert not hasattr(again, "feature_importances_")

@@ -31,8 +31,6 @@ from suffice.learner.calibration import class_probabilities
 from suffice.learner.operator import MAJORITY_HIDDEN
 from suffice.learner.problem import NoiseWarning, repeated_count
 from suffice.learner.sklearn_names import Interval, fit_context
-from suffice.privacy.calibrate import gaussian_multiplier
-from suffice.privacy.moments import default_weights
 from suffice.release.merge import merge
 from suffice.release.release import Release
 
@@ -220,15 +218,9 @@ class Blend:
 BLEND = Blend()
 
 
-@dataclass(frozen=True, eq=False)
-class Thinning:
-    """Weights from one part of the covariances, and the other part: their errors are unrelated.
-
-    Both are (draws, d, contrasts).
-    """
-
-    weights: np.ndarray  # from c + error, for each draw of an error
-    held_out: np.ndarray  # c - error of the same draws
+# Weights from c + error for each draw of an error, and c - error of the same draws, both (draws, d,
+# contrasts): the errors of the two parts are unrelated.
+Thinning = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +268,9 @@ def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
     cautious = (moments.variances + added)[:, None]
     weights = _all_weights(moments, moments.covariances, moments.errors)
     spread = weights.T @ (cautious * weights)
-    sizes = np.sqrt(np.maximum((cautious * thinning.weights**2).sum(axis=1), 1e-300))
-    each = np.einsum("tdk,tdl->tkl", thinning.weights / sizes[:, None, :], thinning.held_out)
-    together = each.mean(axis=0)
+    drawn, held_out = thinning
+    sizes = np.sqrt(np.maximum((cautious * drawn**2).sum(axis=1), 1e-300))
+    together = np.einsum("tdk,tdl->tkl", drawn / sizes[:, None, :], held_out).mean(axis=0)
     shares = moments.contrast_shares
     measured = np.diag(together) / np.sqrt(shares * (1 - shares))
     together = together * np.sqrt(np.diag(spread))[:, None]
@@ -304,26 +296,21 @@ def thinned(moments: CleanMoments, draws: int, rng: np.random.Generator) -> Thin
             error = (error - error.mean(axis=1, keepdims=True)) / math.sqrt(1 - 1 / classes)
         weights.append(_all_weights(moments, moments.covariances + error, 2 * moments.errors))
         held_out.append(moments.covariances - error)
-    return Thinning(np.array(weights), np.array(held_out))
+    return np.array(weights), np.array(held_out)
 
 
 def _all_weights(moments: CleanMoments, covariances: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Return the expected weights of every contrast."""
+    """Return the expected weights of every contrast, averaged over how large they may be."""
+    columns = []
     spreads = np.sqrt(moments.contrast_shares * (1 - moments.contrast_shares))
-    columns = zip(covariances.T, errors.T, spreads, strict=True)
-    return np.column_stack([_weights(moments, c, e, float(size)) for c, e, size in columns])
-
-
-def _weights(
-    moments: CleanMoments, covariance: np.ndarray, errors: np.ndarray, spread: float
-) -> np.ndarray:
-    """Return the expected weights, averaged over how large they may be."""
-    taus = _TAUS[:, None] * spread**2
-    total = taus * moments.variances + errors
-    logs = -0.5 * (np.log(total) + covariance**2 / total).sum(axis=1)
-    likely = np.exp(logs - logs.max())
-    each = covariance / (moments.variances + moments.penalty + errors / taus)
-    return np.asarray((likely / likely.sum()) @ each)
+    for covariance, error, spread in zip(covariances.T, errors.T, spreads, strict=True):
+        taus = _TAUS[:, None] * float(spread) ** 2
+        total = taus * moments.variances + error
+        logs = -0.5 * (np.log(total) + covariance**2 / total).sum(axis=1)
+        likely = np.exp(logs - logs.max())
+        each = covariance / (moments.variances + moments.penalty + error / taus)
+        columns.append((likely / likely.sum()) @ each)
+    return np.column_stack(columns)
 
 
 def linear_scores(
@@ -342,35 +329,28 @@ def linear_scores(
         within = np.maximum(scores.variances * (1 - r**2), 1e-300)
         slopes = (inside - outside) / within
         return slopes[:, None], logit(share) - slopes * (inside + outside) / 2
-    matrix, constants = _discriminants(moments, scores)
-    part, slope = blend.ridge_part, blend.ridge_slope
-    squares, at_mean = slope * np.eye(len(matrix)), slope * (moments.proportions - 0.5)
-    return (1 - part) * matrix + part * squares, (1 - part) * constants + part * at_mean
-
-
-def _discriminants(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """Return matrix and constants of linear discriminant analysis, by centred scores.
-
-    With M the covariance of scores and memberships and P the diagonal of proportions, directions u
-    of M u = rho^2 P u, u^T P u = 1, are canonical: u^T score has correlation rho with u_y.
-    """
+    # Linear discriminant analysis by centred scores. With M the covariance of scores and
+    # memberships and P the diagonal of proportions, directions u of M u = rho^2 P u, u^T P u = 1,
+    # are canonical: u^T score has correlation rho with u_y.
     proportions = moments.proportions
     fitted = scores.weights.T @ moments.covariances
     # Of equal correlations, as of few rows, what thinning measured tells directions apart.
     sure = (fitted + fitted.T) / 2 + 1e-6 * scores.memberships
     _, directions = eigh(sure, np.diag(proportions))
     directions = directions[:, 1:]  # the least belongs to the sum of memberships, which is 1
-    sizes = np.sqrt(np.maximum(_along(directions, scores.spread), 1e-300))
+
+    def along(matrix: np.ndarray) -> np.ndarray:
+        return np.asarray(np.einsum("kl,kj,jl->l", directions, matrix, directions))
+
+    sizes = np.sqrt(np.maximum(along(scores.spread), 1e-300))
     most = scores.most_correlated(scores.weights @ directions, sizes**2)
-    rho = np.clip(_along(directions, scores.memberships) / sizes, 0.0, most)
+    rho = np.clip(along(scores.memberships) / sizes, 0.0, most)
     matrix = (directions * (rho / sizes / (1 - rho**2))) @ directions.T
     lengths = (directions**2 * (rho**2 / (1 - rho**2))).sum(axis=1)
-    return matrix, np.log(proportions) - lengths / 2
-
-
-def _along(directions: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Return u^T A u for each column u of ``directions``."""
-    return np.asarray(np.einsum("kl,kj,jl->l", directions, matrix, directions))
+    constants = np.log(proportions) - lengths / 2
+    part, slope = blend.ridge_part, blend.ridge_slope
+    squares, at_mean = slope * np.eye(len(matrix)), slope * (proportions - 0.5)
+    return (1 - part) * matrix + part * squares, (1 - part) * constants + part * at_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,42 +460,16 @@ ALLOWANCE = 0.03
 _LEAST_PROPORTION, _MOST_CORRELATED = 1e-3, 0.99
 
 
-@dataclass(frozen=True)
-class ExpectedAccuracy:
-    """The accuracy that is expected on fresh rows, with an interval at 90 %."""
+def expected_accuracy(
+    rule: LinearRule, proportions_noise: float
+) -> tuple[float, float, float] | None:
+    """Return the accuracy of a rule of two classes on fresh rows, and both ends of an interval.
 
-    estimate: float  # if scores are Gaussian
-    low: float  # the interval is for the noise, and for scores that are not Gaussian
-    high: float
-
-
-@dataclass(frozen=True)
-class _GaussianScores:
-    """A score of given variance, and the threshold that tells its classes apart."""
-
-    variance: float
-    threshold: float
-
-    def accuracy(self, share: float, correlation: float) -> float:
-        """Return how often the score is on the side of its class.
-
-        ``share`` is the proportion of the second class, ``correlation`` that of score and class.
-        """
-        covariance = correlation * (self.variance * share * (1 - share)) ** 0.5
-        spread = (self.variance * (1 - correlation**2)) ** 0.5
-        inside, outside = covariance / share, -covariance / (1 - share)
-        right = share * ndtr((inside - self.threshold) / spread)
-        return float(right + (1 - share) * ndtr((self.threshold - outside) / spread))
-
-
-def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAccuracy | None:
-    """Return what is expected of a rule of two classes on fresh rows; of more classes None.
-
-    It is estimated from the release alone. The scores of two classes are taken to be Gaussian in
-    each class, with the means and the variance that thinning found. The interval adds what the
-    noise may have done to the correlation of scores and labels and to the class proportions, and an
-    allowance for scores that are not Gaussian. Nothing is stated of the log loss, or of three
-    classes or more: no interval that was tried covered.
+    Of more classes None. It is estimated from the release alone. The scores of two classes are
+    taken to be Gaussian in each class, with the means and the variance that thinning found. The
+    interval adds what the noise may have done to the correlation of scores and labels and to the
+    class proportions, and an allowance for scores that are not Gaussian. Nothing is stated of the
+    log loss, or of three classes or more: no interval that was tried covered.
 
     Correlation and proportion vary by 1.645 standard deviations, each alone.
     """
@@ -526,8 +480,16 @@ def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAcc
     variance = max(float(scores.variances[0]), 1e-300)
     # Slopes of log odds are positive: correlations are.
     threshold = -float(rule.constants[0]) / max(float(rule.matrix[0, 0]), 1e-300)
-    model = _GaussianScores(variance, threshold)
-    estimate, reach = model.accuracy(share, correlation), float(ndtri(0.5 + LEVEL / 2))
+
+    def accuracy(share: float, correlation: float) -> float:
+        """Return how often the score is on the side of its class."""
+        covariance = correlation * (variance * share * (1 - share)) ** 0.5
+        spread = (variance * (1 - correlation**2)) ** 0.5
+        inside, outside = covariance / share, -covariance / (1 - share)
+        right = share * ndtr((inside - threshold) / spread)
+        return float(right + (1 - share) * ndtr((threshold - outside) / spread))
+
+    estimate, reach = accuracy(share, correlation), float(ndtri(0.5 + LEVEL / 2))
     # The standard deviation of the correlation of score and class, by the delta method.
     weights = scores.weights[:, 0]
     by_operator = float(weights**2 @ moments.errors[:, 0]) / (variance * share * (1 - share))
@@ -540,17 +502,17 @@ def expected_accuracy(rule: LinearRule, proportions_noise: float) -> ExpectedAcc
     r_shifts = (-r_shift, float(np.hypot(r_shift, withheld)))
     least, most = _LEAST_PROPORTION, 1 - _LEAST_PROPORTION
     by_correlation = [
-        model.accuracy(share, float(np.clip(correlation + shift, 0, _MOST_CORRELATED))) - estimate
+        accuracy(share, float(np.clip(correlation + shift, 0, _MOST_CORRELATED))) - estimate
         for shift in r_shifts
     ]
     by_share = [
-        model.accuracy(float(np.clip(share + shift, least, most)), correlation) - estimate
+        accuracy(float(np.clip(share + shift, least, most)), correlation) - estimate
         for shift in (-p_shift, p_shift)
     ]
     down = float(np.hypot(min(0.0, *by_correlation), min(0.0, *by_share)))
     up = float(np.hypot(max(0.0, *by_correlation), max(0.0, *by_share)))
     low, high = estimate - down - ALLOWANCE, estimate + up + ALLOWANCE
-    return ExpectedAccuracy(estimate, max(low, 0.0), min(high, 1.0))
+    return estimate, max(low, 0.0), min(high, 1.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -665,8 +627,8 @@ class MomentClassifier(LinearModel):
         )
         self.theta_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
         expected = expected_accuracy(rule, numbers.proportions_noise)
-        self.accuracy_ = expected and expected.estimate
-        self.accuracy_interval_ = expected and (expected.low, expected.high)
+        self.accuracy_ = expected and expected[0]
+        self.accuracy_interval_ = expected and expected[1:]
         self.majority_known_ = numbers.majority_known
         self.lam_ = rule.moments.penalty * self.pipeline_.bound**2
         self.numbers_ = numbers
@@ -703,36 +665,3 @@ class MomentClassifier(LinearModel):
 
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
-
-
-def with_simulated_noise(
-    exact: MomentNumbers, epsilon: float, delta: float, rng: np.random.Generator
-) -> MomentNumbers:
-    """Return exact numbers with the noise that a release of them would have."""
-    multiplier, width = gaussian_multiplier(epsilon, delta), len(exact.mean)
-    weights = default_weights(exact.classes, multiplier, int(exact.rows))
-    deviation = multiplier * weights.sensitivity / exact.rows
-    products = np.triu(rng.normal(size=(width, width)) * deviation / math.sqrt(2), 1)
-    squares = rng.normal(size=width) * deviation
-    # The numbers of two classes are half of what is released: e = (y + 1) / 2.
-    half = 0.5 if exact.classes == 2 else 1.0
-    operator_noise = half * deviation / weights.operator
-    proportions_noise = half * deviation / weights.proportions
-    operator = rng.normal(size=exact.operator.shape) * operator_noise
-    proportions = rng.normal(size=exact.classes) * proportions_noise
-    if exact.classes == 2:
-        proportions[0] = -proportions[1]
-    else:
-        operator -= operator.mean(axis=1, keepdims=True)
-        operator_noise *= math.sqrt(1 - 1 / exact.classes)
-    return replace(
-        exact,
-        second=exact.second + products + products.T + np.diag(squares),
-        mean=exact.mean + rng.normal(size=width) * deviation / weights.mean,
-        operator=exact.operator + operator,
-        proportions=exact.proportions + proportions,
-        second_noise=deviation,
-        mean_noise=deviation / weights.mean,
-        operator_noise=operator_noise,
-        proportions_noise=proportions_noise,
-    )

@@ -137,7 +137,7 @@ def moments_of(release: Release) -> RadoMoments:
     moments = RadoMoments(mean / share, rows, noise, m)
     if not added.any():
         return moments
-    return RadoMoments(mean / share, rows, noise, m, _second_noise(moments, added, release))
+    return replace(moments, second_noise=_second_noise(moments, added, release))
 
 
 def _second_noise(moments: RadoMoments, added: np.ndarray, release: Release) -> SecondNoise:

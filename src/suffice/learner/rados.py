@@ -200,10 +200,8 @@ def logistic_rado_risk(rados: np.ndarray, parameters: np.ndarray, examples: int)
 
     Parameters
     ----------
-    rados : array of shape (n, d)
-        The rados pi_j.
-    parameters : array of shape (d,)
-        The model theta.
+    rados, parameters
+        As in `exponential_rado_risk`.
     examples : int
         The number m of examples behind the rados.
 
@@ -286,30 +284,13 @@ class BoostedModel(RadoModel):
 
     _loss = "logistic"
 
-    def _keep(self, path: Path, spreads: np.ndarray) -> None:
-        """Take over the best round; ``spreads`` are sizes of the coordinates of examples."""
+    def _keep(self, path: Path) -> None:
+        """Take over the best round."""
         self.path_ = path
         self.n_iter_ = len(path)
         self.rounds_ = path.best()
         self.theta_ = path.parameters(self.rounds_)
         self.lam_ = 0.0
-        self._spreads = spreads
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """The share of each column in sum_k |theta_k| rms(x_k), without the intercept, (p,).
-
-        A column of categories has the sum over its categories.
-        """
-        sizes = np.abs(self.theta_) * self._from_fit("_spreads", "importances")
-        if self.pipeline_.map is not None:
-            raise AttributeError(
-                "The release maps its columns: no feature of the model belongs to one column. Read"
-                " theta_."
-            )
-        columns = [j for j, c in enumerate(self.pipeline_.columns) for _ in c.outputs]
-        sums = np.bincount(columns, sizes[: len(columns)], minlength=self.n_features_in_)
-        return np.asarray(sums / (sums.sum() or 1.0))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the scores (n,) of rows after every round, also after the kept one.
@@ -365,8 +346,7 @@ class RadoBoost(BoostedModel):
         In `fit` only: how many rados it computes; None for min(1000, m/2).
     random_state : int, RandomState or None, default=0
         In `fit` only: the seed of the signs.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs, as in `FactoredClassifier`.
+    class_weight
 
     Attributes
     ----------
@@ -380,8 +360,6 @@ class RadoBoost(BoostedModel):
         The number of rounds that were run.
     path_ : Path
         Every round, with the bound of Lemma 4.
-    feature_importances_ : ndarray of shape (p,)
-        The share of each column in the scores, without the intercept. They sum to one.
     scale_ : float
         A score times ``scale_`` is about its log-odds, by the mean and the variance of scores that
         the rados or the rows show.
@@ -457,11 +435,6 @@ class RadoBoost(BoostedModel):
         y : array of shape (n,), optional
             Their labels, if the caller may see them. The kept round is then that of fewest errors.
 
-        Returns
-        -------
-        RadoBoost
-            The fitted classifier itself.
-
         Raises
         ------
         ParameterError
@@ -500,7 +473,7 @@ class RadoBoost(BoostedModel):
             kappa=self.kappa,
             min_edge=self.min_edge,
         )
-        self._keep(path, np.sqrt(np.maximum(moments.second.diagonal(), 0.0)))
+        self._keep(path)
         self._rados, self._examples = rados, moments.examples
         theta = self.theta_
         self.rado_risk_ = logistic_rado_risk(rados, theta, moments.examples)
@@ -529,24 +502,9 @@ class RadoBoost(BoostedModel):
         """Return the order of Theorem 3's sampling term (`suffice.learner.rados.sampling_term`).
 
         Of the theorem's terms only this one can be computed without the examples. It is infinite
-        unless theta is small and there are many rados.
-
-        Parameters
-        ----------
-        eta : float, default=0.05
-            The probability that the theorem's bound fails.
-
-        Returns
-        -------
-        float
-            The term; may be infinite.
-
-        Raises
-        ------
-        ParameterError
-            If the signs of the rados were not drawn independently.
-        AttributeError
-            If the model was loaded from a file.
+        unless theta is small and there are many rados, and an error if the signs of the rados were
+        not drawn independently, or the model was loaded from a file. The theorem's bound fails with
+        probability ``eta``.
         """
         rados = self._from_fit("_rados", "rados")
         signs = self.releases_[0].details["signs"] if self.releases_ else "iid"
@@ -568,27 +526,12 @@ _NOISE_CHARGE = 2.0  # deviations of <theta, mu> by noise: what a model is charg
 _LARGEST_RISK_ERROR = 0.05  # standard deviation; the risk of always predicting 0 is 1
 
 
-@dataclass(frozen=True, eq=False)
-class RisksByPenalty:
-    """Estimates for each penalty, one number each."""
+def rescaled_risks(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return the square risk of the best multiple of each model: 1 - product^2/square.
 
-    products: np.ndarray  # E[y <theta, x>] without optimism
-    squares: np.ndarray  # E[<theta, x>^2] as it is expected
-    measured_squares: np.ndarray  # the same as measured, which differs where noise is in S
-    charges: np.ndarray  # what a model is charged for the noise
-
-    @property
-    def risks(self) -> np.ndarray:
-        """The expected square risk."""
-        return np.asarray(1 - 2 * self.products + self.squares)
-
-    def rescaled(self, charges: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the risk of the best multiple of each model: 1 - (product - charge)^2/square.
-
-        Where the charge exceeds the product the multiple is negative, and worse than none: above 1.
-        """
-        products = self.products - charges
-        return np.asarray(1 - products * np.abs(products) / np.maximum(self.squares, 1e-300))
+    Where a charge has made the product negative the multiple is too, and worse than none: above 1.
+    """
+    return np.asarray(1 - products * np.abs(products) / np.maximum(squares, 1e-300))
 
 
 def _solutions(
@@ -603,8 +546,11 @@ def _solutions(
     return models, np.asarray((along_axes[:, None] / shrunk).sum(axis=0))
 
 
-def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:
-    """Return the estimated risk per penalty, and what a model is charged for the noise.
+def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return what the risk 1 - 2 product + square consists of, one number per penalty.
+
+    The product E[y <theta, x>] without optimism; the square E[<theta, x>^2] as it is expected; the
+    same as measured, which differs where noise is in S; and what a model is charged for the noise.
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
     Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
@@ -622,7 +568,7 @@ def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:
         measured += moments.square_of(models, held_out) / folds
     models, _ = _solutions(moments, moments.second, lams)
     charges = _NOISE_CHARGE * np.sqrt(moments.noise.along(models))
-    return RisksByPenalty(products, squares, measured, charges)
+    return products, squares, measured, charges
 
 
 @dataclass(frozen=True, eq=False)
@@ -646,12 +592,13 @@ def fit_best_penalty(
     """
     size = float(np.trace(moments.second)) / len(moments.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
-    by_penalty = risks_by_penalty(moments, tried)
+    products, squares, measured_squares, charges = risks_by_penalty(moments, tried)
     if rescaled:
-        charged, measured = by_penalty.rescaled(by_penalty.charges), by_penalty.rescaled()
+        charged = rescaled_risks(products - charges, squares)
+        measured = rescaled_risks(products, squares)
     else:
-        charged = by_penalty.risks + by_penalty.charges
-        measured = 1 - 2 * by_penalty.products + by_penalty.measured_squares
+        charged = 1 - 2 * products + squares + charges
+        measured = 1 - 2 * products + measured_squares
     best = int(np.argmin(charged))
     models, optimism = _solutions(moments, moments.second, tried[best : best + 1])
     theta = models[:, 0]
@@ -705,8 +652,7 @@ class RadoRidge(RadoModel):
         Weight of the penalty. "auto" takes the weight of least risk on fresh labels, estimated
         without any label: S comes from rados that were held out, and Stein's lemma corrects for
         the noise in mu (`suffice.learner.penalty`).
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs, as in `FactoredClassifier`.
+    class_weight
 
     Attributes
     ----------
@@ -778,11 +724,6 @@ class RadoRidge(RadoModel):
             Rows without labels, of the same population as the private ones, for example the public
             rows that scales come from, or those to predict. S and the probabilities then come from
             them.
-
-        Returns
-        -------
-        RadoRidge
-            The fitted classifier itself.
 
         Raises
         ------

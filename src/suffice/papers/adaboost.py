@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from suffice.learner.base import CLASS_WEIGHT, EXAMPLES_HAVE_NONE, refuse_weights
@@ -43,7 +42,7 @@ class AdaBoostLinear(BoostedModel):
         As in `FactoredClassifier`; ``releases_`` is always empty.
     rounds_ : int
         The kept round: that of fewest errors.
-    n_iter_, path_, feature_importances_, lam_
+    n_iter_, path_, lam_
         As in `RadoBoost`.
     scale_ : float
         A score times ``scale_`` is about its log-odds; always 2.
@@ -94,6 +93,6 @@ class AdaBoostLinear(BoostedModel):
             min_edge=self.min_edge,
             gentle=False,
         )
-        self._keep(path, np.sqrt(np.mean(edges**2, axis=0)))
+        self._keep(path)
         self.scale_ = 2.0  # the exponential loss is least at half the log-odds
         return self

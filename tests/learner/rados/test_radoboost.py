@@ -3,7 +3,6 @@
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from suffice.learner.rados import (
     sampling_term,
     simulated_rados,
 )
-from suffice.owner.mean_operator import MeanOperator
 from suffice.papers.adaboost import AdaBoostLinear
 from suffice.release.codec import decode
 from suffice.release.release import Release, encode
@@ -229,42 +227,6 @@ def test_the_rados_of_several_owners_are_learnt_from_together(learner):
 def test_another_kind_of_release_is_refused(learner, release):
     with pytest.raises(ParameterError, match="holds no rados"):
         learner.fit_release(release)
-
-
-def test_importances_name_the_features_that_move_scores():
-    X, y = labelled_examples()
-    model = RadoBoost().fit(10.0 ** np.arange(4) * X, y)
-    shares = model.feature_importances_
-    assert shares.sum() == pytest.approx(1)
-    assert shares.shape == (model.n_features_in_,)
-    assert list(np.argsort(shares)[::-1][:2]) == [0, 1]
-
-
-@pytest.mark.parametrize("learner", [RadoBoost(rounds=40), AdaBoostLinear(rounds=40)])
-def test_a_column_of_categories_has_one_importance(rng, learner):
-    frame = pd.DataFrame(
-        {
-            "ward": rng.choice(["north", "south", "east"], 300),
-            "noise": rng.normal(size=300),
-            "constant": 1.0,
-        }
-    )
-    y = (frame["ward"] == "north").to_numpy().astype(int)
-    y[:20] = 1
-    shares = learner.fit(frame, y).feature_importances_
-    assert shares.shape == (3,)
-    assert shares.sum() == pytest.approx(1)
-    assert shares[0] > 0.5
-    assert shares[2] == 0
-
-
-def test_mapped_columns_have_no_importances():
-    X, y = labelled_examples()
-    model = RadoBoost(rounds=10).fit(X, y)
-    assert hasattr(model, "feature_importances_")
-    mapped = MeanOperator(epsilon=1.0, map="pca:3").release(X, y > 0, ledger=None)
-    model.pipeline_ = mapped.pipeline  # of a file that a stranger wrote
-    assert not hasattr(model, "feature_importances_")
 
 
 def test_three_classes_are_refused():

@@ -9,7 +9,7 @@ import pytest
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rado_moments import moments_of
-from suffice.learner.rados import RadoRidge, RisksByPenalty, risks_by_penalty
+from suffice.learner.rados import RadoRidge, rescaled_risks, risks_by_penalty
 from suffice.release.release import Release
 
 M = 10
@@ -218,7 +218,8 @@ def test_held_out_rados_show_what_few_rados_do_not_know():
     wide[:, :4] = X
     signs = np.random.default_rng(2).choice([-1, 1], (30, 400))
     moments = moments_of(rado_release(slow_rados(wide, y, signs), 400))
-    risks = risks_by_penalty(moments, np.array([1e-3, 1.0])).risks
+    products, squares, _, _ = risks_by_penalty(moments, np.array([1e-3, 1.0]))
+    risks = 1 - 2 * products + squares
     assert risks[0] > 1.5
     assert risks[1] < 1
 
@@ -244,10 +245,9 @@ def test_one_rado_has_no_covariance():
 def test_noise_alone_does_not_select_the_weakest_penalty():
     """Where the charge exceeds every product, the model that is least charged is the best."""
     products, squares = np.array([1.0, 1.0]), np.array([4.0, 1.0])
-    by_penalty = RisksByPenalty(products, squares, squares, np.array([3.0, 1.5]))
-    risks = by_penalty.rescaled(by_penalty.charges)
+    risks = rescaled_risks(products - np.array([3.0, 1.5]), squares)
     np.testing.assert_allclose(risks, [2.0, 1.25])
-    np.testing.assert_allclose(by_penalty.rescaled(), [0.75, 0.0])
+    np.testing.assert_allclose(rescaled_risks(products, squares), [0.75, 0.0])
 
 
 def test_the_mean_label_is_one_that_labels_can_have():

@@ -61,7 +61,6 @@ def test_exact_sums_are_those_of_all_pairs(name, rng):
         assert np.allclose(sums.grams()[level], naive, rtol=1e-8)
         across = np.eye(2)[parts].T @ kernel.values(new, rows, bandwidth) @ np.eye(5)[cells]
         assert np.allclose(sums.across(new, parts, 2, level), across)
-    assert np.allclose(sums.powers(), np.bincount(cells, minlength=5))
 
 
 def test_kernels_are_what_their_names_say():
@@ -97,7 +96,7 @@ def test_linear_sums_are_products_of_sums(rng):
     sums.update(rows, cells)
     totals = np.eye(3)[cells].T @ rows
     assert np.allclose(sums.grams()[0], totals @ totals.T)
-    assert np.allclose(sums.powers(), np.eye(3)[cells].T @ (rows**2).sum(axis=1))
+    assert np.allclose(sums.squares, np.eye(3)[cells].T @ (rows**2).sum(axis=1))
     assert np.allclose(sums.across(rows[:4], np.zeros(4, int), 1, 0), rows[:4].sum(0) @ totals.T)
 
 
@@ -107,7 +106,7 @@ def embedded(bag_info: KnownBags, rows, codes, rng, **options) -> MeanEmbedding:
     count = groups * len(bag_info.names)
     sums = LinearSums(count)
     sums.update(rows, cells)
-    gram = CellGram(sums.grams()[0], np.bincount(cells, minlength=count), sums.powers(), groups)
+    gram = CellGram(sums.grams()[0], np.bincount(cells, minlength=count), sums.squares, groups)
     return MeanEmbedding(bag_info, gram, np.ones(count), **options)
 
 

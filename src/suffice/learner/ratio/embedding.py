@@ -80,12 +80,10 @@ class FourierSums:
     def __init__(self, frequencies: np.ndarray, bandwidths: np.ndarray, cells: int) -> None:
         self._frequencies = frequencies
         self._bandwidths = bandwidths
-        self._counts = np.zeros(cells)
         self._sums = np.zeros((len(bandwidths), cells, 2, frequencies.shape[1]))
 
     def update(self, rows: np.ndarray, cells: np.ndarray) -> None:
         """Take in rows, each into its cell."""
-        self._counts += np.bincount(cells, minlength=len(self._counts))
         self._add(rows, cells, self._bandwidths[0], self._sums)
 
     def _add(self, rows: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
@@ -101,15 +99,11 @@ class FourierSums:
         flat = self._sums.reshape(*self._sums.shape[:2], -1)
         return np.stack([level @ level.T for level in flat]) / self._frequencies.shape[1]
 
-    def powers(self) -> np.ndarray:
-        """Return the number of rows in each cell."""
-        return self._counts
-
     def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
         """Return the inner products of other rows' sums with all cells'."""
         sums = np.zeros((1, count, 2, self._frequencies.shape[1]))
         self._add(rows, parts, self._bandwidths[level], sums)
-        mine = self._sums[level].reshape(len(self._counts), -1)
+        mine = self._sums[level].reshape(self._sums.shape[1], -1)
         return sums.reshape(count, -1) @ mine.T / self._frequencies.shape[1]
 
 
@@ -153,10 +147,6 @@ class KernelSums:
             codes = np.asarray(cells[block], np.int64)
             kernels.add_kernel_sums(values, codes, starts, self._kernel.power, sums)
 
-    def powers(self) -> np.ndarray:
-        """Return the number of rows in each cell."""
-        return np.diff(self._in_order()[1]).astype(np.float64)
-
     def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
         """Return the inner products of other rows' sums with all cells'."""
         sums = np.zeros((1, count, self._cells))
@@ -170,21 +160,17 @@ class LinearSums:
     def __init__(self, cells: int) -> None:
         self._cells = cells
         self._sums = np.zeros((cells, 1))  # as wide as the rows from the first of them on
-        self._squares = np.zeros(cells)
+        self.squares = np.zeros(cells)  # the sum of ||x||^2 over the rows of each cell
 
     def update(self, rows: np.ndarray, cells: np.ndarray) -> None:
         """Take in rows, each into its cell."""
         self._sums = self._sums + group_sums(rows, cells, self._cells)
         squares = (rows**2).sum(axis=1)
-        self._squares += np.bincount(cells, weights=squares, minlength=self._cells)
+        self.squares += np.bincount(cells, weights=squares, minlength=self._cells)
 
     def grams(self) -> np.ndarray:
         """Return the inner products of the cells' sums."""
         return (self._sums @ self._sums.T)[None]
-
-    def powers(self) -> np.ndarray:
-        """Return the sum of ||x||^2 over the rows of each cell."""
-        return self._squares
 
     def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
         """Return the inner products of other rows' sums with all cells'."""
@@ -523,5 +509,6 @@ class Collector:
 
     def cell_grams(self) -> list[CellGram]:
         """Return the Gram of the cells for each bandwidth."""
-        powers, grams = self.sums.powers(), self.sums.grams()
-        return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]
+        # Other kernels than the linear one are 1 on the diagonal.
+        powers = self.sums.squares if isinstance(self.sums, LinearSums) else self._counts
+        return [CellGram(gram, self._counts, powers, self.groups) for gram in self.sums.grams()]

@@ -454,24 +454,13 @@ class ClassRatio(Learner):
 
         Parameters
         ----------
-        U : array, table, path, or list of these
-            The unlabelled rows.
-        level : float, default=0.95
-            The confidence level.
-        draws : int, default=200
-            The number of times that rows and noise are resampled; "moments" needs none.
+        U, level, draws
+            As in `estimate`.
 
         Returns
         -------
         ndarray of shape (2, K) or (n, 2, K)
             The lower and the upper ends; of a list, for each table.
-
-        Raises
-        ------
-        ParameterError
-            If ``level`` is not between 0 and 1, or ``draws`` below 2.
-        TableError
-            If a table has no rows or lacks a column.
         """
         check_is_fitted(self)
         self._warn()

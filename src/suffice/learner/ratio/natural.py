@@ -64,12 +64,7 @@ class LabelShiftTest:
 
     def to_json(self) -> dict[str, bool | float | str | None]:
         """Return all of it for programs."""
-        return {
-            "tested": self.tested,
-            "p": self.p,
-            "rejected": self.rejected,
-            "reason": self.reason,
-        }
+        return {name: getattr(self, name) for name in ("tested", "p", "rejected", "reason")}
 
 
 def assess_label_shift(bags: KnownBags, rows: np.ndarray, codes: np.ndarray) -> LabelShiftTest:
@@ -147,13 +142,8 @@ _POOL_ROWS = 2000  # rows of all bags that the model is fitted to, and at least 
 TABLE_ROWS = 1000  # rows of U that are asked; the misfit of the model does not shrink with more
 
 
-@dataclass(frozen=True)
-class Posterior:
-    """Mean and central interval of the proportion of class 1."""
-
-    mean: float
-    low: float
-    high: float
+Posterior = tuple[float, float, float]  # mean and central interval of the proportion of class 1
+_Table = tuple[np.ndarray, float]  # coordinates of the rows of U, and a proportion rho of class 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,14 +158,6 @@ class _Point:
     gradient: np.ndarray
     curvature: np.ndarray
     evidence: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Coordinates of the rows of U, and a proportion rho of class 1 in it."""
-
-    rows: np.ndarray
-    rho: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,12 +256,12 @@ class StableClassifier:
             for places in (range(middle, len(_GRID)), range(middle - 1, -1, -1)):
                 point = mode
                 for place in places:
-                    point = _climb(self.pool, point, _Table(table, float(_GRID[place])))
+                    point = _climb(self.pool, point, (table, float(_GRID[place])))
                     profile[place] = point.evidence
         weights = softmax(logsumexp(evidences, axis=0))
         reached = np.cumsum(weights) - weights / 2
         low, high = np.interp([(1 - level) / 2, (1 + level) / 2], reached, _GRID)
-        return Posterior(float(weights @ _GRID), float(low), float(high))
+        return float(weights @ _GRID), float(low), float(high)
 
     def own_proportion(self, rows: np.ndarray, level: float, rng: np.random.Generator) -> Posterior:
         """Return the proportion in a table that is a bag of its own: the mean of p over it."""
@@ -293,7 +275,7 @@ class StableClassifier:
                 shift, _ = self.pool.shift(theta, mode.shift)
                 draws.append(expit(table @ theta + shift).mean() + mode.misfit * rng.normal())
         low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-        return Posterior(float(np.mean(draws)), float(low), float(high))
+        return float(np.mean(draws)), float(low), float(high)
 
     def explains(self, rows: np.ndarray, rho: float) -> float:
         """Return the p value of U against the bags' rows, weighed as those of proportion rho are.
@@ -302,7 +284,7 @@ class StableClassifier:
         distance of the two means, and its moments are those of their covariances.
         """
         table = self.coordinates(rows)
-        point = _climb(self.pool, self._best[0], _Table(table, rho))
+        point = _climb(self.pool, self._best[0], (table, rho))
         pool, pi = self.pool, self.pool.pi
         fewest = min(len(table), int(pool.counts.min()))
         axes = white_axes(pool.rows, pool.codes, fewest)
@@ -373,11 +355,12 @@ def _evaluate(  # noqa: PLR0917  # the symbols of the model
     gradient = moves.T @ (off / variances) - theta / slope**2
     curvature = (moves.T / variances) @ moves + np.eye(len(theta)) / slope**2
     if table is not None:
-        q, rho, pi = expit(table.rows @ theta + shift), table.rho, pool.pi
+        (rows, rho), pi = table, pool.pi
+        q = expit(rows @ theta + shift)
         density = rho * q / pi + (1 - rho) * (1 - q) / (1 - pi)
         value += float(np.log(density).sum())
         rate = q * (1 - q) * (rho / pi - (1 - rho) / (1 - pi)) / density
-        each = rate[:, None] * (table.rows + by_theta)
+        each = rate[:, None] * (rows + by_theta)
         gradient += each.sum(axis=0)
         curvature += each.T @ each
     evidence = value - 0.5 * float(np.linalg.slogdet(curvature * slope**2)[1])
@@ -447,21 +430,20 @@ def natural_range(
     distribution with M - 2 degrees of freedom. Not ``tested``, as the other classes may be mixed in
     another way: the table may be both, rows of the bags' classes or a new bag.
     """
-    stable = classifier.shifted_proportion(rows, level)
-    p = classifier.explains(rows, stable.mean) if tested else None
-    ends, mean = list(label_shift), None
+    stable, stable_low, stable_high = classifier.shifted_proportion(rows, level)
+    p = classifier.explains(rows, stable) if tested else None
+    ends, own = list(label_shift), None
     if p is None or p >= _NEW_BAG:
         pi = classifier.pool.pi  # ends beyond it move away from it
-        ends.append(_moved(stable.low, pi) if stable.low < pi else stable.low)
-        ends.append(_moved(stable.high, pi) if stable.high > pi else stable.high)
+        ends.append(_moved(stable_low, pi) if stable_low < pi else stable_low)
+        ends.append(_moved(stable_high, pi) if stable_high > pi else stable_high)
     if p is None or p < LEVEL:
-        own = classifier.own_proportion(rows, level, rng)
+        own, *own_ends = classifier.own_proportion(rows, level, rng)
         few = _few_bags(len(classifier.pool.sizes), level)
-        ends += [_moved(end, own.mean, few) for end in (own.low, own.high)]
-        mean = own.mean
+        ends += [_moved(end, own, few) for end in own_ends]
         stable = own if p is not None and p < _NEW_BAG else stable
     low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
-    return NaturalRange(stable.mean, float(low), float(high), p, mean)
+    return NaturalRange(stable, float(low), float(high), p, own)
 
 
 def _few_bags(many: int, level: float) -> float:
@@ -555,17 +537,13 @@ class RatioEstimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures for programs."""
-
-        def numbers(values: np.ndarray | None) -> list[float] | None:
-            return None if values is None else values.tolist()
-
         return {
-            "ratios": numbers(self.ratios),
-            "low": numbers(self.low),
-            "high": numbers(self.high),
+            "ratios": None if self.ratios is None else self.ratios.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
             "level": self.level,
             "label_shift": self.label_shift.to_json(),
-            "estimates": {name: numbers(value) for name, value in self.estimates.items()},
+            "estimates": {name: value.tolist() for name, value in self.estimates.items()},
             "new_bag": self.new_bag,
             "words": list(self.words),
         }
