@@ -23,7 +23,7 @@ from harness import claim
 from sklearn.decomposition import PCA
 
 from suffice.owner.parties.contribution import choose_method
-from suffice.papers.hamm import Shares, simulate_table
+from suffice.papers.hamm import simulate_table
 
 EPSILONS = (3.0, 1.0)
 METHODS = ("operator", "class-sums", "votes", "pate")
@@ -66,7 +66,7 @@ def run(name: str, setting: Table, folder: Path, trials: int) -> list[dict]:
     """Print mean accuracies of all methods, and return the claims."""
     table, label = read(folder / setting.file)
     rows, private = len(table), setting.parties * setting.samples
-    shares = Shares(setting.auxiliary / rows, 1 - (setting.auxiliary + private) / rows)
+    shares = (setting.auxiliary / rows, 1 - (setting.auxiliary + private) / rows)
     outcome = simulate_table(
         table, EPSILONS, delta=1e-5, label=label, trials=trials, methods=METHODS,
         classes=setting.classes, parties=setting.parties, shares=shares,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
@@ -17,11 +18,12 @@ from suffice.options import NEW_FILE, REQUIRED, Group, Option, options_of, outpu
 from suffice.participant import MOST_BYTES
 
 
+@dataclass(frozen=True)
 class Example:
     """What an example does, in words, and its commands; a command may take several lines."""
 
-    def __init__(self, title: str, *commands: str) -> None:
-        self.title, self.commands = title, commands
+    title: str
+    commands: tuple[str, ...]
 
     def lines(self) -> list[str]:
         """Return the lines that help shows."""
@@ -29,216 +31,132 @@ class Example:
         return [f"Example: {self.title}", *(f"  {line}" for line in lines)]
 
 
+_EXAMPLES = r"""
+advise: ask which release of private diagnoses to make
+  suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \
+      --delta 1e-6
+plan mean-operator: predict how useful a release of private diagnoses would be
+  suffice plan mean-operator biopsies.csv --label diagnosis --epsilon 1
+ledger init: allow all releases of the diagnoses epsilon 2 together
+  suffice ledger init clinic.ledger --dataset diagnosis --epsilon 2 \
+      --delta 1e-5 --classes 0,1
+keygen: make clinic.key, which signs, and clinic.pub, which verifies
+  suffice keygen clinic
+release mean-operator: publish a noisy summary of private diagnoses
+  suffice release mean-operator biopsies.csv --label diagnosis --epsilon 1 \
+      --ledger clinic.ledger --dataset diagnosis -o diagnosis.suffice
+inspect: read what a release protects, and how strongly
+  suffice inspect diagnosis.suffice
+ledger show: see how much of each budget is spent
+  suffice ledger show clinic.ledger
+ledger history: list every charge
+  suffice ledger history clinic.ledger
+ledger what-if: find the largest epsilon that the budget still allows
+  suffice ledger what-if clinic.ledger --dataset diagnosis
+ledger log: list everything that was asked of a ledger
+  suffice ledger log clinic.ledger
+ledger checkpoint: sign the end of the log, for the data protection officer
+  suffice ledger checkpoint clinic.ledger --sign clinic.key -o today.checkpoint
+ledger verify: check that nothing is missing since the officer got the checkpoint
+  suffice ledger verify clinic.ledger --checkpoint today.checkpoint \
+      --key clinic.pub
+ledger recover: use a ledger again that was restored from a copy
+  suffice ledger recover clinic.ledger --checkpoint today.checkpoint \
+      --released diagnosis=diagnosis.suffice --complete
+fit: train a classifier from a release and its public rows
+  suffice fit diagnosis.suffice --rows public.csv -o model.suffice
+predict: predict the diagnoses of a new ward
+  suffice predict model.suffice new_ward.csv -o predicted.csv
+score: measure the accuracy on rows whose labels you may see
+  suffice score model.suffice test.csv --label diagnosis
+serve: prepare a folder for a service, and get the first token
+  suffice serve clinic --init
+token new: let a learner send proposals for 30 days
+  suffice token new clinic --role learner --holder Ada --days 30
+token list: see who has a token
+  suffice token list clinic
+token revoke: revoke all tokens of a holder
+  suffice token revoke clinic --holder Ada
+propose: ask the owner of these rows for a release at epsilon 0.5
+  suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json
+grant: answer a proposal, and sign what is granted
+  echo '{"largest_epsilon": 1}' > policy.json
+  suffice grant proposal.json biopsies.csv --label diagnosis \
+      --policy policy.json --ledger clinic.ledger --dataset diagnosis \
+      --sign clinic.key -o granted.suffice
+verify: check who signed a release, and that it is the one that was granted
+  suffice verify granted.suffice --key clinic.pub --proposal proposal.json \
+      --answer granted.answer.json
+plan responses: see how strongly randomised answers would be protected
+  suffice plan responses answers.csv --label relapse --label-flip 0.25 \
+      --features smokes --states smokes=never,sometimes,daily \
+      --feature-flip 0.25
+release responses: publish answers of which one in four is changed at random
+  suffice release responses answers.csv --label relapse --label-flip 0.25 \
+      --features smokes --states smokes=never,sometimes,daily \
+      --feature-flip 0.25 --no-ledger -o answers.suffice
+frequencies: estimate how many people smoke, from randomised answers
+  suffice frequencies answers.suffice
+plan rados: predict how useful subset sums of private records would be
+  suffice plan rados records.csv --label diagnosis --epsilon 1 --delta 1e-6 \
+      --standardize auxiliary.csv
+release rados: publish noisy sums that protect each record
+  suffice release rados records.csv --label diagnosis --unit record \
+      --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \
+      -o sums.suffice
+plan moments: predict how useful second moments of private records would be
+  suffice plan moments records.csv --label diagnosis --epsilon 1 --delta 1e-6 \
+      --standardize auxiliary.csv
+release moments: publish noisy second moments that protect each record
+  suffice release moments records.csv --label diagnosis --unit record \
+      --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \
+      -o moments.suffice
+plan proportions: predict the error of each ward's proportions
+  suffice plan proportions wards.csv --bag ward --epsilon 0.1
+release proportions: publish the proportion of malignant samples in each ward
+  suffice release proportions wards.csv --label diagnosis --bag ward \
+      --epsilon 0.1 --no-ledger -o wards.suffice
+ratio: estimate the proportion of malignant samples in a new ward
+  suffice ratio wards.suffice --rows wards.csv --bag ward new_ward.csv
+plan bags: choose how often rows go to the bag of their own class
+  suffice plan bags --sizes 1500,1500 --epsilon 1
+release bags: deal rows to two random bags, and write the public rows with their bag
+  suffice release bags biopsies.csv --label diagnosis --epsilon 1 \
+      --no-ledger --write-rows bagged.csv -o bags.suffice
+plan parties: predict the accuracy that 1000 practices reach together
+  suffice plan parties --parties 1000 --aux auxiliary.csv --samples 6 \
+      --epsilon 1 --delta 1e-6
+release parties: publish what 1000 practices vote on public rows
+  suffice release parties practices.csv --label diagnosis --party practice \
+      --enrolled 1000 --aux auxiliary.csv --epsilon 1 --delta 1e-6 --no-ledger \
+      -o practices.suffice
+contribute: write the contribution of one party, for the aggregator only
+  suffice contribute biopsies.csv --label diagnosis --aux auxiliary.csv \
+      --party north -o north.part
+aggregate: publish the noisy sum of the contributions of 20 enrolled parties
+  suffice aggregate north.part --aux auxiliary.csv --enrolled 20 --epsilon 1 \
+      --delta 1e-6 --no-ledger -o network.suffice
+simulate parties: compare methods for 50 parties, on a public table
+  suffice simulate parties test.csv --label diagnosis --parties 50 --trials 1 \
+      --epsilons 1 --methods operator,average -o simulation.html
+survey new: write a survey whose answers are changed at random, one in four
+  suffice survey new --title "After the clinic" --states relapse=no,yes \
+      --text "relapse=Did you relapse?" --flip 0.25 -o survey.json
+survey respond: answer a survey; leave --truth out to be asked instead
+  suffice survey respond survey.json --truth relapse=no -o mine.json
+survey collect: gather answer files into one release
+  suffice survey collect survey.json mine.json -o survey.suffice
+audit: attack the mechanisms that change labels at random
+  suffice audit label-responses
+reproduce: recompute a result of a paper that needs no data
+  suffice reproduce factorisation -o factorisation.html
+demo: play five releases, and write their tables to a folder
+  suffice demo --files clinic -o demo.html
+"""
+# A command that ends in \ goes on in the next line.
 EXAMPLES: Mapping[str, Example] = {
-    "advise": Example(
-        "ask which release of private diagnoses to make",
-        "suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \\\n"
-        "    --delta 1e-6",
-    ),
-    "plan mean-operator": Example(
-        "predict how useful a release of private diagnoses would be",
-        "suffice plan mean-operator biopsies.csv --label diagnosis --epsilon 1",
-    ),
-    "ledger init": Example(
-        "allow all releases of the diagnoses epsilon 2 together",
-        "suffice ledger init clinic.ledger --dataset diagnosis --epsilon 2 \\\n"
-        "    --delta 1e-5 --classes 0,1",
-    ),
-    "keygen": Example(
-        "make clinic.key, which signs, and clinic.pub, which verifies",
-        "suffice keygen clinic",
-    ),
-    "release mean-operator": Example(
-        "publish a noisy summary of private diagnoses",
-        "suffice release mean-operator biopsies.csv --label diagnosis --epsilon 1 \\\n"
-        "    --ledger clinic.ledger --dataset diagnosis -o diagnosis.suffice",
-    ),
-    "inspect": Example(
-        "read what a release protects, and how strongly",
-        "suffice inspect diagnosis.suffice",
-    ),
-    "ledger show": Example(
-        "see how much of each budget is spent",
-        "suffice ledger show clinic.ledger",
-    ),
-    "ledger history": Example(
-        "list every charge",
-        "suffice ledger history clinic.ledger",
-    ),
-    "ledger what-if": Example(
-        "find the largest epsilon that the budget still allows",
-        "suffice ledger what-if clinic.ledger --dataset diagnosis",
-    ),
-    "ledger log": Example(
-        "list everything that was asked of a ledger",
-        "suffice ledger log clinic.ledger",
-    ),
-    "ledger checkpoint": Example(
-        "sign the end of the log, for the data protection officer",
-        "suffice ledger checkpoint clinic.ledger --sign clinic.key -o today.checkpoint",
-    ),
-    "ledger verify": Example(
-        "check that nothing is missing since the officer got the checkpoint",
-        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint \\\n"
-        "    --key clinic.pub",
-    ),
-    "ledger recover": Example(
-        "use a ledger again that was restored from a copy",
-        "suffice ledger recover clinic.ledger --checkpoint today.checkpoint \\\n"
-        "    --released diagnosis=diagnosis.suffice --complete",
-    ),
-    "fit": Example(
-        "train a classifier from a release and its public rows",
-        "suffice fit diagnosis.suffice --rows public.csv -o model.suffice",
-    ),
-    "predict": Example(
-        "predict the diagnoses of a new ward",
-        "suffice predict model.suffice new_ward.csv -o predicted.csv",
-    ),
-    "score": Example(
-        "measure the accuracy on rows whose labels you may see",
-        "suffice score model.suffice test.csv --label diagnosis",
-    ),
-    "serve": Example(
-        "prepare a folder for a service, and get the first token",
-        "suffice serve clinic --init",
-    ),
-    "token new": Example(
-        "let a learner send proposals for 30 days",
-        "suffice token new clinic --role learner --holder Ada --days 30",
-    ),
-    "token list": Example("see who has a token", "suffice token list clinic"),
-    "token revoke": Example(
-        "revoke all tokens of a holder",
-        "suffice token revoke clinic --holder Ada",
-    ),
-    "propose": Example(
-        "ask the owner of these rows for a release at epsilon 0.5",
-        "suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json",
-    ),
-    "grant": Example(
-        "answer a proposal, and sign what is granted",
-        "echo '{\"largest_epsilon\": 1}' > policy.json",
-        "suffice grant proposal.json biopsies.csv --label diagnosis \\\n"
-        "    --policy policy.json --ledger clinic.ledger --dataset diagnosis \\\n"
-        "    --sign clinic.key -o granted.suffice",
-    ),
-    "verify": Example(
-        "check who signed a release, and that it is the one that was granted",
-        "suffice verify granted.suffice --key clinic.pub --proposal proposal.json \\\n"
-        "    --answer granted.answer.json",
-    ),
-    "plan responses": Example(
-        "see how strongly randomised answers would be protected",
-        "suffice plan responses answers.csv --label relapse --label-flip 0.25 \\\n"
-        "    --features smokes --states smokes=never,sometimes,daily \\\n"
-        "    --feature-flip 0.25",
-    ),
-    "release responses": Example(
-        "publish answers of which one in four is changed at random",
-        "suffice release responses answers.csv --label relapse --label-flip 0.25 \\\n"
-        "    --features smokes --states smokes=never,sometimes,daily \\\n"
-        "    --feature-flip 0.25 --no-ledger -o answers.suffice",
-    ),
-    "frequencies": Example(
-        "estimate how many people smoke, from randomised answers",
-        "suffice frequencies answers.suffice",
-    ),
-    "plan rados": Example(
-        "predict how useful subset sums of private records would be",
-        "suffice plan rados records.csv --label diagnosis --epsilon 1 --delta 1e-6 \\\n"
-        "    --standardize auxiliary.csv",
-    ),
-    "release rados": Example(
-        "publish noisy sums that protect each record",
-        "suffice release rados records.csv --label diagnosis --unit record \\\n"
-        "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
-        "    -o sums.suffice",
-    ),
-    "plan moments": Example(
-        "predict how useful second moments of private records would be",
-        "suffice plan moments records.csv --label diagnosis --epsilon 1 --delta 1e-6 \\\n"
-        "    --standardize auxiliary.csv",
-    ),
-    "release moments": Example(
-        "publish noisy second moments that protect each record",
-        "suffice release moments records.csv --label diagnosis --unit record \\\n"
-        "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
-        "    -o moments.suffice",
-    ),
-    "plan proportions": Example(
-        "predict the error of each ward's proportions",
-        "suffice plan proportions wards.csv --bag ward --epsilon 0.1",
-    ),
-    "release proportions": Example(
-        "publish the proportion of malignant samples in each ward",
-        "suffice release proportions wards.csv --label diagnosis --bag ward \\\n"
-        "    --epsilon 0.1 --no-ledger -o wards.suffice",
-    ),
-    "ratio": Example(
-        "estimate the proportion of malignant samples in a new ward",
-        "suffice ratio wards.suffice --rows wards.csv --bag ward new_ward.csv",
-    ),
-    "plan bags": Example(
-        "choose how often rows go to the bag of their own class",
-        "suffice plan bags --sizes 1500,1500 --epsilon 1",
-    ),
-    "release bags": Example(
-        "deal rows to two random bags, and write the public rows with their bag",
-        "suffice release bags biopsies.csv --label diagnosis --epsilon 1 \\\n"
-        "    --no-ledger --write-rows bagged.csv -o bags.suffice",
-    ),
-    "plan parties": Example(
-        "predict the accuracy that 1000 practices reach together",
-        "suffice plan parties --parties 1000 --aux auxiliary.csv --samples 6 \\\n"
-        "    --epsilon 1 --delta 1e-6",
-    ),
-    "release parties": Example(
-        "publish what 1000 practices vote on public rows",
-        "suffice release parties practices.csv --label diagnosis --party practice \\\n"
-        "    --enrolled 1000 --aux auxiliary.csv --epsilon 1 --delta 1e-6 --no-ledger \\\n"
-        "    -o practices.suffice",
-    ),
-    "contribute": Example(
-        "write the contribution of one party, for the aggregator only",
-        "suffice contribute biopsies.csv --label diagnosis --aux auxiliary.csv \\\n"
-        "    --party north -o north.part",
-    ),
-    "aggregate": Example(
-        "publish the noisy sum of the contributions of 20 enrolled parties",
-        "suffice aggregate north.part --aux auxiliary.csv --enrolled 20 --epsilon 1 \\\n"
-        "    --delta 1e-6 --no-ledger -o network.suffice",
-    ),
-    "simulate parties": Example(
-        "compare methods for 50 parties, on a public table",
-        "suffice simulate parties test.csv --label diagnosis --parties 50 --trials 1 \\\n"
-        "    --epsilons 1 --methods operator,average -o simulation.html",
-    ),
-    "survey new": Example(
-        "write a survey whose answers are changed at random, one in four",
-        'suffice survey new --title "After the clinic" --states relapse=no,yes \\\n'
-        '    --text "relapse=Did you relapse?" --flip 0.25 -o survey.json',
-    ),
-    "survey respond": Example(
-        "answer a survey; leave --truth out to be asked instead",
-        "suffice survey respond survey.json --truth relapse=no -o mine.json",
-    ),
-    "survey collect": Example(
-        "gather answer files into one release",
-        "suffice survey collect survey.json mine.json -o survey.suffice",
-    ),
-    "audit": Example(
-        "attack the mechanisms that change labels at random",
-        "suffice audit label-responses",
-    ),
-    "reproduce": Example(
-        "recompute a result of a paper that needs no data",
-        "suffice reproduce factorisation -o factorisation.html",
-    ),
-    "demo": Example(
-        "play five releases, and write their tables to a folder",
-        "suffice demo --files clinic -o demo.html",
-    ),
+    path: Example(title, tuple(re.split(r"(?<!\\)\n", dedent(commands).strip())))
+    for path, title, commands in re.findall(r"(?m)^(\S.*?): (.*)\n((?:  .*\n)+)", _EXAMPLES)
 }
 
 # The help of a group ends with the example of one of its commands.
@@ -278,6 +196,8 @@ class _EndsWithExample:
 
 class HelpfulCommand(_EndsWithExample, TyperCommand):
     """A command that shows its options under the headings of their groups, and an example."""
+
+    slots: Sequence["Slot"]  # the options of a command that was made from declarations
 
     def format_options(self, ctx: Context, formatter: Any) -> None:
         """Write the arguments, then the options group by group."""
@@ -501,17 +421,18 @@ class OutputFile(JsonOutput, Overwriting):
 def selected_fields(kind: type, options: Mapping[str, Option] | Iterable[str]) -> type:
     """Return a dataclass with some fields of another, none of them required by the library.
 
-    ``options`` are the names of the fields, or the options that they get instead of their own.
+    ``options`` are the names of the fields, or the options that they get instead of their own. An
+    option that is none of its fields becomes a field for a text, the last one.
     """
     hints, declared = get_type_hints(kind), options_of(kind)
     chosen = options if isinstance(options, Mapping) else {name: declared[name] for name in options}
     fields = [
         (
             name,
-            hints[name],
+            hints.get(name, str),
             dataclasses.field(default=None, kw_only=True, metadata={"option": chosen[name]}),
         )
-        for name in declared
+        for name in dict.fromkeys([*declared, *chosen])
         if name in chosen
     ]
     return dataclasses.make_dataclass(f"Some{kind.__name__}", fields, frozen=True)
@@ -529,12 +450,6 @@ class Slot:
     annotation: Any
     default: Any
     fallback: Any  # what the field holds if the option is not typed
-
-
-class MadeCommand(HelpfulCommand):
-    """A command that was made from declarations; ``slots`` are its options."""
-
-    slots: Sequence[Slot] = ()
 
 
 _CONTEXT = "context"
@@ -588,9 +503,9 @@ def make_command(
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     paragraphs = (help or inspect.getdoc(run) or "").split("\n\n")
     words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(name or run.__name__, cls=MadeCommand, help=words)(call)
+    app.command(name or run.__name__, cls=HelpfulCommand, help=words)(call)
     command = typer.main.get_command(app)
-    assert isinstance(command, MadeCommand)  # noqa: S101  # for the type checker
+    assert isinstance(command, HelpfulCommand)  # noqa: S101  # for the type checker
     command.slots = slots
     return command
 
@@ -622,7 +537,8 @@ def _slots(part: str, kind: type) -> Iterator[Slot]:
                 help=option.help,
                 rich_help_panel=str(option.group),
                 metavar=None if value_type is bool else metavar,
-                autocompletion=None if choices is None else _completion(choices),
+                # What completes a value: a function without parameters, whose hints typer reads.
+                autocompletion=None if choices is None else [*map(str, choices)].copy,
             )
             if option.argument:
                 parameter = typer.Argument(help=option.help, metavar=item.name.upper())
@@ -638,11 +554,6 @@ def _slots(part: str, kind: type) -> Iterator[Slot]:
                 default=inspect.Parameter.empty if required else None,
                 fallback=None if item.default is MISSING else item.default,
             )
-
-
-def _completion(choices: Iterable[str]) -> Callable[[], list[str]]:
-    """Return what completes the value of an option: a function, since typer reads its hints."""
-    return lambda: [str(choice) for choice in choices]
 
 
 def _typed_values(slots: Sequence[Slot], texts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Commands of many parties: contribute, aggregate and simulate."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,10 @@ from suffice.cli.building import (
     make_command,
     selected_fields,
 )
-from suffice.cli.output import (
-    owner_warnings,
-    progress,
-    say,
-    show_json,
-    show_pairs,
-    show_table,
-    steps,
-)
-from suffice.cli.releases import Reading, ReleaseOptions, write_release
+from suffice.cli.output import progress, say, show_json, show_pairs, show_table, steps
+from suffice.cli.releases import Reading, ReleaseOptions, make_and_write
 from suffice.errors import ParameterError
-from suffice.options import (
-    REQUIRED,
-    data_option,
-    names,
-    numbers,
-    output_option,
-    privacy_option,
-)
+from suffice.options import REQUIRED, data_option, names, numbers, output_option, privacy_option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +110,7 @@ class _Sent:
 
 def aggregate_command() -> TyperCommand:
     """Return ``suffice aggregate``."""
-    from suffice.owner.mechanism import Payment, make_release
+    from suffice.owner.mechanism import Payment
     from suffice.owner.parties.ensemble import PrivateEnsemble
     from suffice.owner.parties.gathering import RoundSource
 
@@ -144,15 +130,13 @@ def aggregate_command() -> TyperCommand:
             files += sorted(path.glob("*.part")) if path.is_dir() else [path]
         # Of a folder, only the contributions are read.
         check_outputs(release.output, reads=files, force=release.force)
-        release.check_payment(payment)
-        payment.setdefault("ledger", None)
-        reports: list[Any] = []
-        charges: list[Any] = []
-        with owner_warnings(), progress("adding up contributions") as count_rows:
-            round_ = RoundSource(files, **source, report=reports.append, progress=count_rows)
-            charged = Payment(**payment, report=charges.append)
-            made = make_release(PrivateEnsemble(**mechanism), round_, charged)
-        write_release(made, release, reports[0], *charges)
+        make_and_write(
+            partial(PrivateEnsemble, **mechanism),
+            partial(RoundSource, files, **source),
+            payment,
+            release,
+            "adding up contributions",
+        )
 
     return make_command(aggregate, source=RoundSource, mechanism=PrivateEnsemble, payment=Payment)
 
@@ -223,7 +207,7 @@ def _parties_command() -> TyperCommand:
                 progress=show_step,
                 party=options.party,
                 parties=options.count,
-                shares=hamm.Shares(options.aux_share, options.test_share),
+                shares=(options.aux_share, options.test_share),
                 **{"lam": 1e-4, "classes": (0, 1), **ensemble},
                 **mapped,
             )

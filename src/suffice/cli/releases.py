@@ -4,7 +4,8 @@ There is one ``plan NAME`` and one ``release NAME`` for every mechanism that is 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, is_dataclass, make_dataclass, replace
+from dataclasses import MISSING, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from suffice.errors import ParameterError, StorageError
 from suffice.options import (
     FILE,
     REQUIRED,
+    Group,
     Option,
     budget_option,
     data_option,
@@ -36,6 +38,7 @@ from suffice.options import (
     values,
 )
 from suffice.plain_text import listed
+from suffice.strict_json import plain
 
 TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
@@ -138,16 +141,32 @@ class ReleaseOptions(OutputFile):
     )
     sign: Path | None = output_option(None, "Sign the file with this private key.", **FILE)
 
-    def check_payment(self, payment: Mapping[str, Any]) -> None:
-        """Raise unless there is a ledger; to have none takes an option of its own."""
-        if ("ledger" in payment) == self.no_ledger:
-            raise ParameterError(
-                "Choose a ledger: --ledger FILE --dataset NAME. To release without a budget, use"
-                " --no-ledger."
-            )
-        if self.no_ledger:
-            unused = {f"--{name}": payment.get(name) for name in ("dataset", "request")}
-            refuse_unused("with --no-ledger", unused)
+
+def make_and_write(
+    mechanism: Callable[[], Any],
+    source: Callable[..., Any],
+    payment: Mapping[str, Any],
+    options: ReleaseOptions,
+    activity: str = "reading",
+) -> None:
+    """Make a release of a source, which is told who hears of it, charge it, and write it."""
+    from suffice.owner.mechanism import Payment, make_release
+
+    if ("ledger" in payment) == options.no_ledger:  # to have none takes an option of its own
+        raise ParameterError(
+            "Choose a ledger: --ledger FILE --dataset NAME. To release without a budget, use"
+            " --no-ledger."
+        )
+    if options.no_ledger:
+        unused = {f"--{name}": payment.get(name) for name in ("dataset", "request")}
+        refuse_unused("with --no-ledger", unused)
+    reports: list[Any] = []
+    charges: list[Any] = []
+    with owner_warnings(), progress(activity) as count_rows:
+        private = source(report=reports.append, progress=count_rows)
+        charged = Payment(**{"ledger": None, **payment}, report=charges.append)
+        made = make_release(mechanism(), private, charged)
+    write_release(made, options, reports[0] if reports else None, *charges)
 
 
 def write_release(
@@ -167,7 +186,7 @@ def write_release(
     else:
         save_charged(release, options.output, force=options.force)
     if options.json:
-        facts = {} if report is None else {key: _json_value(v) for key, v in report.facts.items()}
+        facts = {} if report is None else plain(report.facts)
         charged = {}
         if made is not None:
             charged = {"repeated": made.repeated, "made": made.time.date().isoformat()}
@@ -203,28 +222,11 @@ def save_charged(release: Any, output: Path, *, force: bool) -> None:
         ) from None
 
 
-def _json_value(value: Any) -> Any:
-    """Return a fact as JSON has it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-@dataclass(frozen=True)
-class _Positive:
-    positive: str | None = data_option(
-        None,
-        "The positive one of two classes, for example yes. Default: the last of --classes.",
-        kw_only=True,
-    )
-
-
-def _fields(mechanism: Any, options: Mapping[str, Option]) -> type:
-    """Return fields of a mechanism as options, and ``--positive`` if it has classes."""
-    selected = selected_fields(mechanism, options)
-    if "classes" not in options_of(mechanism):
-        return selected
-    return make_dataclass(selected.__name__, (), bases=(_Positive, selected), frozen=True)
+_POSITIVE = Option(
+    "--positive",
+    "The positive one of two classes, for example yes. Default: the last of --classes.",
+    Group.DATA,
+)
 
 
 def _positive_last(fields: dict[str, Any], mechanism: Any) -> dict[str, Any]:
@@ -247,7 +249,7 @@ def _positive_last(fields: dict[str, Any], mechanism: Any) -> dict[str, Any]:
 
 def _release_command(name: str) -> TyperCommand:
     """Return ``suffice release NAME``."""
-    from suffice.owner.mechanism import Payment, make_release, mechanism_of
+    from suffice.owner.mechanism import Payment, mechanism_of
 
     mechanism: Any = mechanism_of(name)
 
@@ -259,20 +261,14 @@ def _release_command(name: str) -> TyperCommand:
         release: ReleaseOptions,
     ) -> None:
         data = table.open(table.table)
-        release.check_payment(payment)
-        ledger, dataset = payment.setdefault("ledger", None), payment.get("dataset")
+        ledger, dataset = payment.get("ledger"), payment.get("dataset")
         has_classes = "classes" in mechanism.__dataclass_fields__
         if has_classes and "classes" not in fields and ledger is not None and dataset:
             declared = ledger.classes(dataset, source.get("label"))
             fields |= {} if declared is None else {"classes": declared}
         fields = _positive_last(fields, mechanism)
-        reports: list[Any] = []
-        charges: list[Any] = []
-        with owner_warnings(), progress("reading") as count_rows:
-            private = mechanism.source(data, **source, report=reports.append, progress=count_rows)
-            charged = Payment(**payment, report=charges.append)
-            made = make_release(mechanism(**fields), private, charged)
-        write_release(made, release, reports[0] if reports else None, *charges)
+        private = partial(mechanism.source, data, **source)
+        make_and_write(partial(mechanism, **fields), private, payment, release)
 
     offered = {
         field: replace(
@@ -282,12 +278,14 @@ def _release_command(name: str) -> TyperCommand:
         for field, option in options_of(mechanism).items()
         if option.released
     }
+    if "classes" in options_of(mechanism):
+        offered["positive"] = _POSITIVE
     return make_command(
         run,
         name,
         mechanism.release_help or str(mechanism.__doc__).partition("\n")[0],
         source=mechanism.source,
-        fields=_fields(mechanism, offered),
+        fields=selected_fields(mechanism, offered),
         payment=Payment,
     )
 
@@ -353,12 +351,16 @@ def _plan_command(name: str) -> TyperCommand:
             many=True,
             required=True,
         )
-    fields = _fields(mechanism, offered)
+    if "classes" in options_of(mechanism):
+        offered["positive"] = _POSITIVE
+    fields = selected_fields(mechanism, offered)
     return make_command(run, name, summary, source=mechanism.source, fields=fields)
 
 
 class ReleaseGroup(HelpfulGroup):
     """``suffice release``, with a command for every mechanism of the registry."""
+
+    make = staticmethod(_release_command)
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of all mechanisms."""
@@ -369,15 +371,13 @@ class ReleaseGroup(HelpfulGroup):
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
         """Return the command of one mechanism; nothing else is imported for it."""
-        return _release_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+        return self.make(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
 class PlanGroup(ReleaseGroup):
     """``suffice plan``."""
 
-    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
-        """Return the command of one mechanism; nothing else is imported for it."""
-        return _plan_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+    make = staticmethod(_plan_command)
 
 
 plan_app = typer.Typer(

@@ -93,85 +93,52 @@ class Crowd:
         return float(np.mean(best == self.test_codes))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contributions:
-    """What all parties of a table send at penalty ``lam``, computed once for many releases.
+    """What all parties of a crowd send at penalty ``lam``, computed once for many releases.
 
     The table is public, and so are its parties: they may be counted.
     """
 
-    parties: PartyTable
-    auxiliary: AuxiliaryRows
+    crowd: Crowd
     lam: float
 
     @property
     def enrolled(self) -> Enrolled:
         """All of the parties."""
-        return Enrolled(len(self.parties.names))
-
-    @cached_property
-    def tally(self) -> VoteTally:
-        """The votes on the auxiliary rows."""
-        return self.parties.tally(self.auxiliary, self.lam, self.enrolled)
-
-    @cached_property
-    def models(self) -> np.ndarray:
-        """The parameters of every party's classifier."""
-        return self.parties.parameters(self.lam)
-
-    @cached_property
-    def parameters(self) -> list[PartyContribution]:
-        """The same, as parties send them."""
-        return list(self.parties.averaged(self.auxiliary, self.lam))
+        return Enrolled(self.crowd.count)
 
     @property
     def samples(self) -> int:
         """The number of records of each party, on average."""
-        return max(1, round(len(self.parties.codes) / max(1, len(self.parties.names))))
+        return max(1, round(len(self.crowd.parties.codes) / max(1, self.crowd.count)))
+
+    @cached_property
+    def tally(self) -> VoteTally:
+        """The votes on the auxiliary rows."""
+        return self.crowd.parties.tally(self.crowd.auxiliary, self.lam, self.enrolled)
+
+    @cached_property
+    def parameters(self) -> list[PartyContribution]:
+        """The parameters of every party's classifier, as parties send them."""
+        return list(self.crowd.parties.averaged(self.crowd.auxiliary, self.lam))
 
     @cached_property
     def class_sums(self) -> list[PartyContribution]:
         """The class sums of every party's records, as parties send them."""
-        return list(self.parties.summed(self.auxiliary, self.samples))
+        return list(self.crowd.parties.summed(self.crowd.auxiliary, self.samples))
 
-    @cached_property
-    def soft_labels(self) -> np.ndarray:
-        """The exact proportion of parties that vote for each class, (N, K)."""
-        return self.tally.gathered("votes").total / (VOTE * self.enrolled.count)
-
-    def release(self, method: str, epsilon: float, delta: float, **charged_to: Any) -> Release:
-        """Return the release of one method, with fresh noise.
-
-        ``charged_to`` names the ledger and the data set, or ``ledger=None``.
-        """
+    def release(self, method: str, epsilon: float, delta: float) -> Release:
+        """Return the release of one method, with fresh noise, charged to nothing."""
         by_method = {"average": "parameters", "class-sums": "class_sums"}
         contributions = getattr(self, by_method.get(method, "tally"))
         samples = self.samples if method == "class-sums" else None
         ensemble = PrivateEnsemble(
-            epsilon, delta, method, classes=self.parties.classes, lam=self.lam, samples=samples
+            epsilon, delta, method, classes=self.crowd.classes, lam=self.lam, samples=samples
         )
         return ensemble.aggregate(
-            contributions, self.auxiliary, enrolled=self.enrolled, **charged_to
+            contributions, self.crowd.auxiliary, enrolled=self.enrolled, ledger=None
         ).release
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Which proportions of a table's rows are auxiliary and test rows; parties hold the others."""
-
-    auxiliary: float = 0.1
-    test: float = 0.25
-
-    def cut(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Return the indices of auxiliary, test and private rows, drawn at random."""
-        if not (self.auxiliary > 0 and self.test > 0 and self.auxiliary + self.test < 1):
-            raise ParameterError(
-                "The proportions of auxiliary and test rows must be above 0 and their sum below 1."
-            )
-        order = rng.permutation(rows)
-        first = max(1, round(self.auxiliary * rows))
-        second = first + max(1, round(self.test * rows))
-        return order[:first], order[first:second], order[second:]
 
 
 def crowd_of_table(
@@ -182,12 +149,13 @@ def crowd_of_table(
     classes: Sequence[Any],
     party: str | None = None,
     parties: int | None = None,
-    shares: Shares = Shares(),  # noqa: B008  # frozen
+    shares: tuple[float, float] = (0.1, 0.25),
     **pipeline: Any,
 ) -> Crowd:
     """Return a crowd of ``table``: its parties by a column, or ``parties`` of them at random.
 
-    ``pipeline`` holds what `AuxiliaryRows.read` takes.
+    ``shares`` are the proportions of auxiliary and of test rows, drawn at random; parties hold the
+    others. ``pipeline`` holds what `AuxiliaryRows.read` takes.
     """
     if (party is None) == (parties is None):
         raise ParameterError(
@@ -195,10 +163,15 @@ def crowd_of_table(
         )
     declared = check_classes(classes)
     roles = resolve_roles(table.schema, label=label, party=party)
-    for_auxiliary, for_test, private = shares.cut(len(table), rng)
-    public = table.select(roles.features).take(for_auxiliary)
+    if not (min(shares) > 0 and sum(shares) < 1):
+        raise ParameterError(
+            "The proportions of auxiliary and test rows must be above 0 and their sum below 1."
+        )
+    order = rng.permutation(len(table))
+    first, tested = (max(1, round(share * len(table))) for share in shares)
+    public = table.select(roles.features).take(order[:first])
     auxiliary = auxiliary_of_unit_norm(public, **pipeline)
-    records = table.take(private)
+    test_records, records = (table.take(part) for part in np.split(order[first:], [tested]))
     party_column = party or ""
     if parties is not None:
         if not 1 <= parties <= len(records):
@@ -208,7 +181,7 @@ def crowd_of_table(
             )
         records, party_column = deal(records, parties)
     return crowd_of_parts(
-        auxiliary, records, table.take(for_test), label=label, classes=declared, party=party_column
+        auxiliary, records, test_records, label=label, classes=declared, party=party_column
     )
 
 
@@ -250,8 +223,6 @@ def deal(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
 
 
 LAM = 1e-4  # Hamm et al. 2016, Section 6: of local and global classifiers
-_SIZES = ("parties", "auxiliary", "records")
-_WITHOUT_NOISE = ("batch", "soft", "vote", "average", "indiv", "larger_class")
 _LOCAL = 200  # parties whose own classifiers are tested
 _LOCAL_ROWS = 5000  # test rows that they are tested on
 _BATCH_ROWS = 100_000  # private rows that the batch classifier is trained on
@@ -304,68 +275,36 @@ def simulate(
     noise, and indiv (the mean over parties of their own classifiers); ``larger_class`` is what the
     larger class of the private records gives. `step_count` says how many ``steps`` a crowd takes.
     """
-    _check_request(methods, epsilons)
-    report_step = (lambda _: None) if steps is None else steps.begin
-    trials = [
-        _simulate_crowd(crowd, epsilons, delta, methods=methods, lam=lam, report_step=report_step)
-        for crowd in crowds
-    ]
-    return {
-        "epsilons": list(epsilons),
-        "delta": delta,
-        "lam": lam,
-        **{name: [trial.sizes[name] for trial in trials] for name in _SIZES},
-        "without_noise": {
-            name: [trial.without_noise[name] for trial in trials] for name in _WITHOUT_NOISE
-        },
-        "accuracies": {
-            name: [
-                [value for trial in trials for value in trial.accuracies[name][i]]
-                for i in range(len(epsilons))
-            ]
-            for name in methods
-        },
-    }
-
-
-def _check_request(methods: Sequence[str], epsilons: Sequence[float]) -> None:
     if not methods or set(methods) - set(METHODS):
         raise ParameterError(f"methods must be one or more of {', '.join(METHODS)}.")
     if not epsilons or not all(np.isfinite(e) and e > 0 for e in epsilons):
         raise ParameterError("epsilons must be positive numbers.")
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """What came of one crowd; ``accuracies`` by method and epsilon."""
-
-    sizes: Mapping[str, int]
-    without_noise: Mapping[str, float]
-    accuracies: Mapping[str, list[list[float]]]
-
-
-def _simulate_crowd(
-    crowd: Crowd,
-    epsilons: Sequence[float],
-    delta: float,
-    *,
-    methods: Sequence[str],
-    lam: float,
-    report_step: Callable[[str], None],
-) -> _Trial:
-    """Return the sizes of a crowd and the accuracy of every method at every epsilon."""
-    report_step(f"{crowd.count:,} parties train and vote")
-    sent = Contributions(crowd.parties, crowd.auxiliary, lam)
-    exact = _without_noise(crowd, sent)
+    report_step = (lambda _: None) if steps is None else steps.begin
+    sizes: dict[str, list[int]] = {"parties": [], "auxiliary": [], "records": []}
+    exact: dict[str, list[float]] = {}
     accuracies: dict[str, list[list[float]]] = {name: [[] for _ in epsilons] for name in methods}
-    for i, epsilon in enumerate(epsilons):
-        for name in methods:
-            report_step(f"{crowd.count:,} parties, {name}, epsilon {epsilon:g}")
-            released, score = _METHODS[name]
-            release = sent.release(released, epsilon, delta, ledger=None)
-            accuracies[name][i].append(score(crowd, release))
-    sizes = (crowd.count, crowd.auxiliary.count, len(crowd.parties.codes))
-    return _Trial(dict(zip(_SIZES, sizes, strict=True)), exact, accuracies)
+    for crowd in crowds:
+        report_step(f"{crowd.count:,} parties train and vote")
+        counted = (crowd.count, crowd.auxiliary.count, len(crowd.parties.codes))
+        for size, count in zip(sizes.values(), counted, strict=True):
+            size.append(count)
+        sent = Contributions(crowd, lam)
+        for name, accuracy in _without_noise(sent).items():
+            exact.setdefault(name, []).append(accuracy)
+        for i, epsilon in enumerate(epsilons):
+            for name in methods:
+                report_step(f"{crowd.count:,} parties, {name}, epsilon {epsilon:g}")
+                released, score = _METHODS[name]
+                release = sent.release(released, epsilon, delta)
+                accuracies[name][i].append(score(crowd, release))
+    return {
+        "epsilons": list(epsilons),
+        "delta": delta,
+        "lam": lam,
+        **sizes,
+        "without_noise": exact,
+        "accuracies": accuracies,
+    }
 
 
 def step_count(crowds: int, epsilons: Sequence[float], methods: Sequence[str] = METHODS) -> int:
@@ -422,25 +361,32 @@ def write_simulation(
     return table
 
 
-def _without_noise(crowd: Crowd, sent: Contributions) -> dict[str, float]:
+def _without_noise(sent: Contributions) -> dict[str, float]:
     """Return the accuracies that no noise has touched."""
-    soft = sent.soft_labels
-    shares = np.bincount(crowd.parties.codes, minlength=len(crowd.classes))
-    majority = np.eye(len(crowd.classes))[soft.argmax(axis=1)]
-    auxiliary, private = crowd.auxiliary.rows, slice(None, None, _stride(crowd))
-    labels = np.eye(len(crowd.classes))[crowd.parties.codes[private]]
+    crowd, lam, classes = sent.crowd, sent.lam, len(sent.crowd.classes)
+    codes, auxiliary = crowd.parties.codes, crowd.auxiliary.rows
+    # The exact proportion of parties that vote for each class, (N, K).
+    soft = sent.tally.gathered("votes").total / (VOTE * sent.enrolled.count)
+    models = crowd.parties.parameters(lam)
+    private = slice(None, None, -(-len(codes) // _BATCH_ROWS))
+    one_class = np.eye(classes)
+    # Of the parties' own classifiers some are tested, on some rows.
+    some, rows = (
+        slice(None, None, -(-count // most))
+        for count, most in ((crowd.count, _LOCAL), (len(crowd.test_codes), _LOCAL_ROWS))
+    )
+    own = predicted(crowd.test_rows[rows], models[some], crowd.parties.present()[some])
+    larger = np.bincount(codes, minlength=classes).argmax()
     return {
-        "batch": crowd.accuracy(_minimiser(crowd.parties.rows[private], labels, sent.lam)),
-        "soft": crowd.accuracy(_minimiser(auxiliary, soft, sent.lam)),
-        "vote": crowd.accuracy(_minimiser(auxiliary, majority, sent.lam)),
-        "average": crowd.accuracy(sent.models.mean(axis=0)),
-        "indiv": _local_accuracy(crowd, sent.models),
-        "larger_class": float(np.mean(crowd.test_codes == shares.argmax())),
+        "batch": crowd.accuracy(
+            _minimiser(crowd.parties.rows[private], one_class[codes[private]], lam)
+        ),
+        "soft": crowd.accuracy(_minimiser(auxiliary, soft, lam)),
+        "vote": crowd.accuracy(_minimiser(auxiliary, one_class[soft.argmax(axis=1)], lam)),
+        "average": crowd.accuracy(models.mean(axis=0)),
+        "indiv": float(np.mean(own == crowd.test_codes[rows])),
+        "larger_class": float(np.mean(crowd.test_codes == larger)),
     }
-
-
-def _stride(crowd: Crowd) -> int:
-    return -(-len(crowd.parties.codes) // _BATCH_ROWS)
 
 
 def _minimiser(rows: np.ndarray, shares: np.ndarray, lam: float) -> np.ndarray:
@@ -451,14 +397,6 @@ def _minimiser(rows: np.ndarray, shares: np.ndarray, lam: float) -> np.ndarray:
     else:
         problem = FactoredProblem(rows, operator, None)
     return problem.solve(lam, tol=_TOL, max_iter=10_000).parameters
-
-
-def _local_accuracy(crowd: Crowd, models: np.ndarray) -> float:
-    """Return the mean test accuracy of the parties' own classifiers, over some of both."""
-    some = slice(None, None, -(-crowd.count // _LOCAL))
-    rows = slice(None, None, -(-len(crowd.test_codes) // _LOCAL_ROWS))
-    codes = predicted(crowd.test_rows[rows], models[some], crowd.parties.present()[some])
-    return float(np.mean(codes == crowd.test_codes[rows]))
 
 
 def outcome_table(title: str, outcome: Mapping[str, Any]) -> PageTable:
@@ -550,22 +488,20 @@ def recognise_activities(setting: Setting) -> Result:
     crowds = (_activity_crowd(table, seed) for seed in range(setting.seeds))
     outcome = simulate(crowds, _EPSILONS, delta=_DELTA, steps=steps)
     exact = outcome["without_noise"]
-    compared = [
-        Comparison(f"{name}, no noise", value, float(np.mean(exact[name])), _nearness(name))
-        for name, value in _PRINTED.items()
-    ]
-    title = f"Test accuracy on UCI HAR with {_PARTIES:,} parties ({_repeats(setting)})."
-    tables = (outcome_table(title, outcome),)
-    values = {"crowds": {str(_PARTIES): outcome}}
-    return _result(tables, {"UCI HAR": outcome}, _ACTIVITY_NOTES, values, compared)
-
-
-def _nearness(name: str) -> str:
     reasons = {
         "batch": "other test subjects",
         "average": "4 or 5 samples per party, a softmax over its own classes only",
     }
-    return f"not the same: {reasons.get(name, '4 or 5 samples per party against 6')}"
+    compared = []
+    for name, value in _PRINTED.items():
+        verdict = f"not the same: {reasons.get(name, '4 or 5 samples per party against 6')}"
+        ours = float(np.mean(exact[name]))
+        compared.append(Comparison(f"{name}, no noise", value, ours, verdict))
+    repeats = describe_repeats(setting.seeds, "trial")
+    title = f"Test accuracy on UCI HAR with {_PARTIES:,} parties ({repeats})."
+    tables = (outcome_table(title, outcome),)
+    values = {"crowds": {str(_PARTIES): outcome}}
+    return _result(tables, {"UCI HAR": outcome}, _ACTIVITY_NOTES, values, compared)
 
 
 def _activity_crowd(table: pa.Table, seed: int) -> Crowd:
@@ -617,10 +553,9 @@ def detect_intrusions(setting: Setting) -> Result:
         )
         for count in _CROWDS
     }
+    repeats = describe_repeats(setting.seeds, "trial")
     tables = tuple(
-        outcome_table(
-            f"Test accuracy on KDD-99 with {count:,} parties ({_repeats(setting)}).", outcome
-        )
+        outcome_table(f"Test accuracy on KDD-99 with {count:,} parties ({repeats}).", outcome)
         for count, outcome in outcomes.items()
     )
     panels = {f"M = {count:,}": outcome for count, outcome in outcomes.items()}
@@ -636,27 +571,16 @@ def _sentences(outcome: Mapping[str, Any]) -> list[Comparison]:
     soft, average = (
         float(np.mean(outcome["accuracies"][name][index])) for name in ("soft", "average")
     )
-    verdicts = {True: "as the text says", False: "against the text"}
-    return [
-        Comparison(
-            f"soft less batch, epsilon {least:g}: nearly as good",
-            None,
-            soft - batch,
-            verdicts[soft > batch - 0.02],
-        ),
-        Comparison(
-            f"soft less avg, epsilon {least:g}: better",
-            None,
-            soft - average,
-            verdicts[soft > average],
-        ),
-        Comparison(
-            f"soft less indiv, epsilon {least:g}: better",
-            None,
-            soft - indiv,
-            verdicts[soft > indiv],
-        ),
-    ]
+    compared = []
+    for name, other, words, margin in (
+        ("batch", batch, "nearly as good", 0.02),
+        ("avg", average, "better", 0.0),
+        ("indiv", indiv, "better", 0.0),
+    ):
+        verdict = "as the text says" if soft > other - margin else "against the text"
+        what = f"soft less {name}, epsilon {least:g}: {words}"
+        compared.append(Comparison(what, None, soft - other, verdict))
+    return compared
 
 
 def _intrusion_crowd(folder: Path, seed: int) -> Crowd:
@@ -680,10 +604,6 @@ def _intrusion_crowd(folder: Path, seed: int) -> Crowd:
     )
 
 
-def _repeats(setting: Setting) -> str:
-    return describe_repeats(setting.seeds, "trial")
-
-
 def _result(
     tables: tuple[PageTable, ...],
     panels: Mapping[str, Mapping[str, Any]],
@@ -691,14 +611,13 @@ def _result(
     values: Mapping[str, Any],
     compared: Sequence[Comparison],
 ) -> Result:
-    figure = draw_panels(*(partial(_draw, name, outcome) for name, outcome in panels.items()))
     caption = (
         "Test accuracy against 1/epsilon per party, so that privacy is stronger to the right."
         " operator is one release, and the learner chooses all its settings from it."
     )
     return Result(
         tables,
-        (Figure(caption, figure),),
+        (Figure.of_panels(caption, _draw, panels),),
         paragraphs(notes + _COMMON_NOTES),
         values,
         compared=tuple(compared),

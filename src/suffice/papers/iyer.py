@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,15 +36,6 @@ from suffice.papers.reproduction import (
 )
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.terms import DECLARED
-
-
-def lemma4(variances: np.ndarray, zeta: float) -> float:
-    """Return the same as Lemma 4 prints it: M K max deviation / sqrt(zeta).
-
-    A union bound over entries, and so sqrt(M K) times as large as `proportion_noise` of
-    `suffice.learner.ratio.embedding`, or more.
-    """
-    return float(variances.size * np.sqrt(variances.max() / zeta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,16 +133,14 @@ _DRAWS = 20  # per repetition
 _MORE = 5  # times as many at the setting for which numbers are printed
 
 # What each curve is released by; sigma of Scaled Dirichlet by eq. (9), or by its exact delta.
-_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "Laplace": {"mechanism": "laplace"},
-        "Laplace prior": {"mechanism": "laplace-prior"},
-        "Dirichlet, eq. 9": {"mechanism": "scaled-dirichlet", "sigma_rule": "tail"},
-        "Dirichlet, exact": {"mechanism": "scaled-dirichlet"},
-        "Dirichlet, sound": {"mechanism": "scaled-dirichlet-bounded"},
-        "Gaussian, analytic": {"mechanism": "gaussian"},
-    }
-)
+_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "Laplace": {"mechanism": "laplace"},
+    "Laplace prior": {"mechanism": "laplace-prior"},
+    "Dirichlet, eq. 9": {"mechanism": "scaled-dirichlet", "sigma_rule": "tail"},
+    "Dirichlet, exact": {"mechanism": "scaled-dirichlet"},
+    "Dirichlet, sound": {"mechanism": "scaled-dirichlet-bounded"},
+    "Gaussian, analytic": {"mechanism": "gaussian"},
+}
 _NOT_SAME = "not reproducible: see below"
 _CLASSICAL, _BEST = "Gaussian, classical", "Gaussian, analytic"
 _STANDARD_ERRORS = 3.5  # one alarm in fifty runs, over a hundred points
@@ -205,13 +193,11 @@ class Point:
 
 
 _DEFAULT = Point()
-_PANELS: Mapping[str, tuple[Point, ...]] = MappingProxyType(
-    {
-        "classes": tuple(Point(classes=c) for c in (2, 5, 8, 12, 16)),
-        "rare": tuple(Point(rare=r) for r in (0.025, 0.05, 0.1, 0.15, 0.2)),
-        "epsilon": tuple(Point(epsilon=e) for e in (0.01, 0.02, 0.05, 0.1, 0.2)),
-    }
-)
+_PANELS: Mapping[str, tuple[Point, ...]] = {
+    "classes": tuple(Point(classes=c) for c in (2, 5, 8, 12, 16)),
+    "rare": tuple(Point(rare=r) for r in (0.025, 0.05, 0.1, 0.15, 0.2)),
+    "epsilon": tuple(Point(epsilon=e) for e in (0.01, 0.02, 0.05, 0.1, 0.2)),
+}
 _AXES = {
     "classes": "number of classes",
     "rare": "rho_1, the proportion of every class but one",
@@ -219,8 +205,8 @@ _AXES = {
 }
 
 
-# By mechanism, the distortion of every draw; None where it is refused.
-Distortions = Mapping[str, np.ndarray | None]
+# By mechanism, the distortion of every draw; one that is not a number where it is refused.
+Distortions = Mapping[str, np.ndarray]
 
 
 def measure_distortion(setting: Setting) -> Result:
@@ -238,32 +224,24 @@ def measure_distortion(setting: Setting) -> Result:
     rows = []
     for name in _SHOWN:
         drawn = runs[_DEFAULT][name]
-        cells = ["refused"] * 3
-        if drawn is not None:
-            deviation = float(drawn.std())
-            summary = (float(drawn.mean()), deviation / math.sqrt(len(drawn)), deviation)
-            cells = [f"{value:.3f}" for value in summary]
+        summary = (drawn.mean(), drawn.std() / math.sqrt(len(drawn)), drawn.std())
+        cells = ("refused" if np.isnan(value) else f"{value:.3f}" for value in summary)
         rows.append((name, "data-dependent" if name in _UNSOUND else "global", *cells))
     title = f"L1 distortion with m = {_LABELS:,}, c = 5, rho_1 = .05, epsilon = delta = .05."
     columns = ("mechanism", "guarantee", "mean", "standard error", "standard deviation")
     tables, panels = [PageTable(title, columns, tuple(rows))], {}
+    means: dict[Point, dict[str, float | None]] = {
+        point: {name: None if np.isnan(of).any() else float(of.mean()) for name, of in by.items()}
+        for point, by in runs.items()
+    }
     for name, line in _PANELS.items():
-        means = [_means(runs[point]) for point in line]
-        values = [getattr(point, name) for point in line]
-        panels[name] = [
-            {name: value, "distortion": mean} for value, mean in zip(values, means, strict=True)
-        ]
-        cells_of = {
-            curve: ["none" if mean[curve] is None else f"{mean[curve]:.3f}" for mean in means]
+        panels[name] = [{name: getattr(p, name), "distortion": means[p]} for p in line]
+        by_curve = tuple(
+            (curve, *("none" if (m := means[p][curve]) is None else f"{m:.3f}" for p in line))
             for curve in _SHOWN
-        }
-        tables.append(
-            PageTable(
-                f"L1 distortion by {_AXES[name]}.",
-                ("mechanism", *(f"{value:g}" for value in values)),
-                tuple((curve, *cells) for curve, cells in cells_of.items()),
-            )
         )
+        heads = ("mechanism", *(f"{getattr(point, name):g}" for point in line))
+        tables.append(PageTable(f"L1 distortion by {_AXES[name]}.", heads, by_curve))
     caption = (
         "Mean L1 distance of released proportions from the true ones, on a logarithmic scale. Bars"
         " are the standard deviation of a draw. Dirichlet is the paper's Scaled Dirichlet: by eq. 9"
@@ -278,8 +256,8 @@ def measure_distortion(setting: Setting) -> Result:
     )
 
 
-def _released(name: str, point: Point, draws: int) -> np.ndarray | None:
-    """Return the distortion of many equal bags in one release, None if it is refused."""
+def _released(name: str, point: Point, draws: int) -> np.ndarray:
+    """Return the distortion of many equal bags in one release."""
     labels = np.tile(np.repeat(np.arange(point.classes), point.counts), draws)
     bags = np.repeat(np.arange(draws), _LABELS)
     owner = LabelProportions(
@@ -293,7 +271,7 @@ def _released(name: str, point: Point, draws: int) -> np.ndarray | None:
     try:
         release = owner.release(rows, labels, bags, ledger=None, unprotected=name in _UNSOUND)
     except ParameterError:
-        return None
+        return np.array([np.nan])
     return _l1(release.arrays["proportions"], point)
 
 
@@ -308,49 +286,36 @@ def _l1(proportions: np.ndarray, point: Point) -> np.ndarray:
     return np.asarray(np.abs(proportions - point.counts / _LABELS).sum(axis=1))
 
 
-def _means(distortions: Distortions) -> dict[str, float | None]:
-    return {
-        name: None if draws is None else float(draws.mean()) for name, draws in distortions.items()
-    }
-
-
 def _compare_distortion(runs: Mapping[Point, Distortions]) -> tuple[Comparison, ...]:
     """Return the two printed numbers and three sentences, ours beside them."""
-    means = {point: _means(distortions) for point, distortions in runs.items()}
-    means_at_default = {name: value or math.nan for name, value in means[_DEFAULT].items()}
+    means = {name: float(drawn.mean()) for name, drawn in runs[_DEFAULT].items()}
     laplace = runs[_DEFAULT]["Laplace"]
-    assert laplace is not None  # noqa: S101  # for the type checker: it always exists
     # The printed mean is itself one of twenty draws.
     doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
-    near = abs(means_at_default["Laplace"] - 0.15) <= 2 * doubt
+    near = abs(means["Laplace"] - 0.15) <= 2 * doubt
     # By how many standard errors any other curve is below the analytic Gaussian's.
     below = []
     for distortions in runs.values():
         best = distortions[_BEST]
-        assert best is not None  # noqa: S101  # for the type checker: it always exists
         for name, draws in distortions.items():
-            if name != _BEST and draws is not None:
+            if name != _BEST and not np.isnan(draws).any():
                 doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
                 below.append(float((best.mean() - draws.mean()) / doubt))
     verdict = "no curve is below it" if max(below) <= _STANDARD_ERRORS else "some curve is below it"
     return (
-        Comparison(
-            "Scaled Dirichlet, eq. 9", 0.06, means_at_default["Dirichlet, eq. 9"], _NOT_SAME
-        ),
-        Comparison("the same, exact delta", 0.06, means_at_default["Dirichlet, exact"], _NOT_SAME),
+        Comparison("Scaled Dirichlet, eq. 9", 0.06, means["Dirichlet, eq. 9"], _NOT_SAME),
+        Comparison("the same, exact delta", 0.06, means["Dirichlet, exact"], _NOT_SAME),
         Comparison(
             "best existing one: Laplace",
             0.15,
-            means_at_default["Laplace"],
+            means["Laplace"],
             "the same, to the noise of 20 draws" if near else "not the same",
         ),
         Comparison(
             "Gaussian, classical, over Laplace",
             None,
-            means_at_default[_CLASSICAL] / means_at_default["Laplace"],
-            "no advantage, as the paper says"
-            if means_at_default[_CLASSICAL] > means_at_default["Laplace"]
-            else "better",
+            means[_CLASSICAL] / means["Laplace"],
+            "no advantage, as the paper says" if means[_CLASSICAL] > means["Laplace"] else "better",
             2,
         ),
         Comparison(
@@ -366,17 +331,11 @@ def _compare_distortion(runs: Mapping[Point, Distortions]) -> tuple[Comparison, 
 def _draw_distortion(name: str, runs: Mapping[Point, Distortions], axes: Any) -> None:
     values = [getattr(point, name) for point in _PANELS[name]]
     for curve, marker in _MARKERS.items():
-        points = [
-            (x, draws.mean(), draws.std())
-            for x, point in zip(values, _PANELS[name], strict=True)
-            if (draws := runs[point][curve]) is not None
-        ]
-        x, mean, deviation = zip(*points, strict=True) if points else ((), (), ())
-        is_best = curve == _BEST
-        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if is_best else {"linewidth": 1.2}
-        axes.errorbar(
-            x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=curve, **style
-        )
+        drawn = [runs[point][curve] for point in _PANELS[name]]
+        mean, deviation = [d.mean() for d in drawn], [d.std() for d in drawn]
+        best = {"color": "black", "linewidth": 2.2, "zorder": 3}
+        style = {"marker": marker, **(best if curve == _BEST else {"linewidth": 1.2})}
+        axes.errorbar(values, mean, deviation, markersize=4, elinewidth=0.6, label=curve, **style)
     axes.set(xlabel=_AXES[name], ylabel="L1 distortion", yscale="log", ylim=(4e-3, 2))
     if name != "classes":
         axes.set(xscale="log")
@@ -598,31 +557,25 @@ def _leave_columns_alone(rows: pa.Table) -> Mapping[str, Any]:
     return {"pipeline": pipeline}
 
 
-TASKS: Mapping[str, _Task] = MappingProxyType(
-    {
-        "mnist": _Task(
-            _MNIST, partial(_numbers, classes=10), 10, 3000, 0.05, 1, lambda _: {"map": "pca:50"}
-        ),
-        "covertype": _Task(_COVERTYPE, partial(_numbers, classes=3), 3, 900, 0.1, 3),
-        "twitter": _Task(_TWITTER, _tweets, 3, 900, 0.1, 3, _leave_columns_alone),
-    }
-)
+TASKS: Mapping[str, _Task] = {
+    "mnist": _Task(
+        _MNIST, partial(_numbers, classes=10), 10, 3000, 0.05, 1, lambda _: {"map": "pca:50"}
+    ),
+    "covertype": _Task(_COVERTYPE, partial(_numbers, classes=3), 3, 900, 0.1, 3),
+    "twitter": _Task(_TWITTER, _tweets, 3, 900, 0.1, 3, _leave_columns_alone),
+}
 
-_FEEDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "no noise": {"mechanism": "laplace", "epsilon": _NO_NOISE},
-        "Laplace": {"mechanism": "laplace"},
-        "Laplace prior": {"mechanism": "laplace-prior"},
-        "Scaled Dirichlet": {"mechanism": "scaled-dirichlet"},
-        "auto": {"mechanism": "auto"},
-    }
-)
-_LEARNERS: Mapping[str, Callable[[], ClassRatio]] = MappingProxyType(
-    {
-        "MMD": lambda: ClassRatio(method="mmd", constraint="euclidean"),
-        "ours": ClassRatio,
-    }
-)
+_FEEDS: Mapping[str, Mapping[str, Any]] = {
+    "no noise": {"mechanism": "laplace", "epsilon": _NO_NOISE},
+    "Laplace": {"mechanism": "laplace"},
+    "Laplace prior": {"mechanism": "laplace-prior"},
+    "Scaled Dirichlet": {"mechanism": "scaled-dirichlet"},
+    "auto": {"mechanism": "auto"},
+}
+_LEARNERS: Mapping[str, Callable[[], ClassRatio]] = {
+    "MMD": lambda: ClassRatio(method="mmd", constraint="euclidean"),
+    "ours": ClassRatio,
+}
 # The learner and what it is fed by.
 _CURVES = (*(("MMD", feed) for feed in _FEEDS), ("ours", "Laplace"), ("ours", "auto"))
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.papers.hamm import Shares, auxiliary_of_unit_norm, crowd_of_table, deal
+from suffice.papers.hamm import auxiliary_of_unit_norm, crowd_of_table, deal
 
 CLASSES = (0, 1, 2)
 
@@ -20,13 +20,16 @@ def test_every_row_is_auxiliary_or_tested_or_one_partys(crowd):
     assert len(np.unique(crowd.auxiliary.rows, axis=0)) == 60
 
 
-def test_shares_cut_every_row_once(rng):
-    parts = Shares(0.2, 0.3).cut(50, rng)
+def test_shares_cut_every_row_once(table, rng):
+    few = table.slice(0, 50)
+    asked = {"label": "label", "classes": CLASSES, "parties": 5}
+    crowd = crowd_of_table(few, rng, shares=(0.2, 0.3), **asked)
+    parts = crowd.auxiliary.rows, crowd.test_rows, crowd.parties.rows
     assert [len(part) for part in parts] == [10, 15, 25]
-    assert sorted(np.concatenate(parts)) == list(range(50))
-    for bad in (Shares(0.0, 0.3), Shares(0.5, 0.5), Shares(0.2, -0.1)):
+    assert len(np.unique(np.concatenate(parts), axis=0)) == 50
+    for bad in ((0.0, 0.3), (0.5, 0.5), (0.2, -0.1)):
         with pytest.raises(ParameterError, match="their sum below 1"):
-            bad.cut(50, rng)
+            crowd_of_table(few, rng, shares=bad, **asked)
 
 
 def test_parties_come_from_a_column(table, rng):

@@ -84,5 +84,8 @@ def test_trials_of_a_table_are_dealt_anew_and_repeat_with_their_seed(table, tmp_
 
 def test_batch_is_trained_on_a_part_of_very_many_records(crowd, monkeypatch):
     monkeypatch.setattr(hamm, "_BATCH_ROWS", 100)
-    assert hamm._stride(crowd) == 4
+    trained = []
+    learn = hamm._minimiser
+    monkeypatch.setattr(hamm, "_minimiser", lambda *own: trained.append(len(own[0])) or learn(*own))
     assert simulate([crowd], [1.0], delta=1e-5, methods=["soft"])["without_noise"]["batch"][0] > 0.8
+    assert trained[0] == -(-390 // 4)  # every fourth of them
