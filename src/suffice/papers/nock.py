@@ -6,9 +6,7 @@ of the paper, and errors are in per cent of their test rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from suffice.papers.reproduction import (
     Reproduction,
     Result,
     Setting,
+    Split,
     Steps,
     files_of,
     numbers,
@@ -44,14 +43,8 @@ FOLDS = 10  # of every table
 ROUNDS = 1000  # of boosting
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """Rows to learn from and rows to test on, one number per column; labels are 0 or 1."""
-
-    rows: np.ndarray
-    labels: np.ndarray
-    test_rows: np.ndarray
-    test_labels: np.ndarray
+class Fold(Split):
+    """A split of rows with one number per column."""
 
     def error(self, model: Any) -> float:
         """Return how many test rows, in per cent, a model puts into the wrong class."""
@@ -87,14 +80,6 @@ def folds_of(name: str, folder: Path, count: int, seed: int) -> Iterator[Fold]:
     cuts = StratifiedKFold(count, shuffle=True, random_state=seed).split(rows, labels)
     for train, test in cuts:
         yield Fold(rows[train], labels[train], rows[test], labels[test])
-
-
-def repeated_folds(name: str, setting: Setting, steps: Steps, count: int) -> Iterator[Fold]:
-    """Yield the folds of a data set for every seed, each as a step."""
-    for seed in range(setting.seeds):
-        for fold in folds_of(name, setting.folder, count, seed):
-            steps.begin(f"{name}, {len(fold.rows):,} rows")
-            yield fold
 
 
 def mean_and_deviation(values: list[float]) -> str:
@@ -191,9 +176,11 @@ def _over_folds(
     """Return what ``measure`` says of every fold, by its key."""
     errors: dict[str, list[float]] = {}
     rng = np.random.default_rng(0)
-    for fold in repeated_folds(name, setting, steps, FOLDS):
-        for key, value in measure(fold, rng).items():
-            errors.setdefault(key, []).append(value)
+    for seed in range(setting.seeds):
+        for fold in folds_of(name, setting.folder, FOLDS, seed):
+            steps.begin(f"{name}, {len(fold.rows):,} rows")
+            for key, value in measure(fold, rng).items():
+                errors.setdefault(key, []).append(value)
     return errors
 
 
@@ -347,15 +334,13 @@ def _draw_noise(name: str, errors: Mapping[str, list[float]], axes: Any) -> None
 
 # Table 1 as printed: error and its deviation over folds, of AdaBoost, AdaBoost(n), RadoBoost.
 _METHODS = ("AdaBoost", "AdaBoost(n)", "RadoBoost")
-PRINTED: Mapping[str, tuple[tuple[float, float], ...]] = MappingProxyType(
-    {
-        "abalone": ((22.96, 1.44), (23.20, 1.44), (25.14, 1.83)),
-        "wine-white": ((30.93, 3.42), (30.44, 3.25), (32.48, 3.55)),
-        "magic": ((21.07, 0.98), (20.91, 0.99), (22.75, 1.51)),
-        "eeg": ((46.04, 1.38), (44.36, 1.99), (44.23, 1.73)),
-        "higgs": ((42.55, 0.19), (45.39, 0.28), (47.86, 0.06)),
-    }
-)
+PRINTED: Mapping[str, tuple[tuple[float, float], ...]] = {
+    "abalone": ((22.96, 1.44), (23.20, 1.44), (25.14, 1.83)),
+    "wine-white": ((30.93, 3.42), (30.44, 3.25), (32.48, 3.55)),
+    "magic": ((21.07, 0.98), (20.91, 0.99), (22.75, 1.51)),
+    "eeg": ((46.04, 1.38), (44.36, 1.99), (44.23, 1.73)),
+    "higgs": ((42.55, 0.19), (45.39, 0.28), (47.86, 0.06)),
+}
 _OURS = ("RadoBoost, rados only", "RadoBoost, our options", "RadoRidge, our options")
 
 _NOTES = """
@@ -383,10 +368,16 @@ The subsets come from the operating system, so numbers change a little from run 
 def compare_boosting(setting: Setting) -> Result:
     """Return the errors of boosting over examples and over rados, on every data set."""
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
-    runs = {name: _measure(name, setting, steps) for name in setting.sets}
-    rows, own, compared = [], [], []
-    for name, measured in runs.items():
-        errors = measured["errors"]
+    runs, rows, own, compared = {}, [], [], []
+    for name in setting.sets:
+        errors = _over_folds(name, setting, steps, _boosted)
+        against: dict[str, float | None] = {}  # p-values; None where all differences are the same
+        for method in _METHODS[:2]:
+            pair = errors[method], errors["RadoBoost"]
+            equal = len(pair[0]) < 2 or np.ptp(np.subtract(*pair)) == 0
+            against[method] = None if equal else float(ttest_rel(*pair).pvalue)
+        count, width = numbers(name, setting.folder)[0].shape
+        runs[name] = {"rows": count, "features": width, "errors": errors, "p": against}
         means = {method: mean_and_deviation(of_folds) for method, of_folds in errors.items()}
         cells = []
         for method, printed in zip(_METHODS, PRINTED.get(name, (None,) * 3), strict=True):
@@ -401,11 +392,9 @@ def compare_boosting(setting: Setting) -> Result:
             verdict = f"another sample; {agrees}" if name == "higgs" else agrees
             compared.append(Comparison(f"{name}, {method}", error, ours, verdict, digits=2))
         tests = (
-            "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}"
-            for p in measured["p"].values()
+            "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}" for p in against.values()
         )
-        size = (f"{measured['rows']:,}", str(measured["features"]))
-        rows.append((name, *size, *cells, *tests))
+        rows.append((name, f"{count:,}", str(width), *cells, *tests))
         own.append((name, *(means[method] for method in _OURS)))
     both = (column for method in _METHODS for column in (method, "printed"))
     tables = (
@@ -431,49 +420,26 @@ def compare_boosting(setting: Setting) -> Result:
     )
 
 
-def _measure(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
-    """Return the errors of every method, fold by fold, and the p-values."""
-    errors: dict[str, list[float]] = {method: [] for method in (*_METHODS, *_OURS)}
-    rng = np.random.default_rng(0)
-    size = (0, 0)
-    for fold in repeated_folds(name, setting, steps, FOLDS):
-        size = (len(fold.rows) + len(fold.test_rows), fold.rows.shape[1])
-        for method, error in {**_paper(fold, rng), **_our_own(fold)}.items():
-            errors[method].append(error)
-    against: dict[str, float | None] = {}  # p-values; None where all differences are the same
-    for method in _METHODS[:2]:
-        pair = errors[method], errors["RadoBoost"]
-        equal = len(pair[0]) < 2 or np.ptp(np.subtract(*pair)) == 0
-        against[method] = None if equal else float(ttest_rel(*pair).pvalue)
-    return {"rows": size[0], "features": size[1], "errors": errors, "p": against}
-
-
-def _paper(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
-    """Return the errors of Table 1's three methods, and of RadoBoost without a look at examples."""
+def _boosted(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
+    """Return the errors of Table 1's methods, and of learners without a look at examples."""
     mechanism = Rados(signs="iid", standardize="rows", intercept=0.0)
     release = mechanism.release(fold.rows, fold.labels, ledger=None, unprotected=True)
     scaled = fold.standardised()
-    edges, count = scaled.edges(), release.details["count"]
-    errors = {}
-    for method, chosen in (("AdaBoost", edges), ("AdaBoost(n)", rng.permutation(edges)[:count])):
-        path = run_boosting(chosen, rounds=ROUNDS, examples=chosen, gentle=False)
-        errors[method] = scaled.error_of(path.parameters(path.best()))
-    learner = RadoBoost(ROUNDS)
-    errors["RadoBoost"] = fold.error(learner.fit_release(release, fold.rows, fold.labels))
-    errors[_OURS[0]] = fold.error(learner.fit_release(release))
-    return errors
-
-
-def _our_own(fold: Fold) -> dict[str, float]:
-    """Return the errors of learners without examples, from rados with our options."""
+    edges = scaled.edges()
+    few = rng.permutation(edges)[: release.details["count"]]
+    errors = {
+        "AdaBoost": _boosting_error(scaled, edges, edges, gentle=False),
+        "AdaBoost(n)": _boosting_error(scaled, few, few, gentle=False),
+    }
+    boost = RadoBoost(ROUNDS)
+    errors["RadoBoost"] = fold.error(boost.fit_release(release, fold.rows, fold.labels))
+    errors[_OURS[0]] = fold.error(boost.fit_release(release))
     clip = default_clip(fold.rows.shape[1])
     mechanism = Rados(signs="hadamard", standardize="rows", clip=clip)
     release = mechanism.release(fold.rows, fold.labels, ledger=None, unprotected=True)
-    learners = (RadoBoost(ROUNDS), RadoRidge())
-    return {
-        method: fold.error(learner.fit_release(release))
-        for method, learner in zip(_OURS[1:], learners, strict=True)
-    }
+    for method, learner in zip(_OURS[1:], (boost, RadoRidge()), strict=True):
+        errors[method] = fold.error(learner.fit_release(release))
+    return errors
 
 
 PAPER = "Nock, Patrini & Friedman 2015"

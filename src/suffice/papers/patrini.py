@@ -5,7 +5,6 @@ public data sets against epsilon.
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,16 +52,14 @@ def rho_loss(rho: float) -> LinearOddLoss:
 # Table 1 of the paper as printed, and the hinge loss, which its text holds against them. Written
 # out anew: our own losses are an even part plus a line by construction and would prove nothing.
 _RHO = 0.5
-_PRINTED: Mapping[str, Function] = MappingProxyType(
-    {
-        "logistic": lambda z: np.log(1 + np.exp(-z)),
-        "square": lambda z: (1 - z) ** 2,
-        "matsushita": lambda z: np.sqrt(1 + z**2) - z,
-        "linear": lambda z: -z,
-        "rho": lambda z: _RHO * np.abs(z) - _RHO * z + 1,
-        "hinge": lambda z: np.maximum(0, 1 - z),
-    }
-)
+_PRINTED: Mapping[str, Function] = {
+    "logistic": lambda z: np.log(1 + np.exp(-z)),
+    "square": lambda z: (1 - z) ** 2,
+    "matsushita": lambda z: np.sqrt(1 + z**2) - z,
+    "linear": lambda z: -z,
+    "rho": lambda z: _RHO * np.abs(z) - _RHO * z + 1,
+    "hinge": lambda z: np.maximum(0, 1 - z),
+}
 _OURS = {**LOSSES, "rho": rho_loss(_RHO)}
 _MARGINS = np.linspace(-3, 3, 601)
 _LINE = 1e-9  # what rounding leaves of a line

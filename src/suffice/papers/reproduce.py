@@ -60,7 +60,22 @@ def reproduce(
             f"These reproductions do not use {', '.join(sorted(unknown))}. Remove these names from"
             " --sets."
         )
-    settings = [_setting(entry, folder, sets, seeds, progress) for entry in entries]
+    settings = []
+    for entry in entries:
+        chosen = tuple(name for name in entry.files if sets is None or name in sets)
+        if entry.files and folder is None:
+            files = ", ".join(entry.files.values())
+            raise ParameterError(
+                f"{entry.name} needs data. Use --data with a folder that contains {files}."
+            )
+        if entry.files and not chosen:
+            used = ", ".join(entry.files)
+            raise ParameterError(f"{entry.name} uses no data set in --sets. Add one of {used}.")
+        data_folder = folder or Path()
+        if chosen:
+            require_files(data_folder, [entry.files[name] for name in chosen])
+        repeats = entry.seeds if seeds is None else seeds
+        settings.append(Setting(data_folder, chosen, repeats, progress))
     results = {}
     # Most products here are small: on a busy machine two BLAS threads that wait for each other took
     # ten times as long as one.
@@ -70,29 +85,6 @@ def reproduce(
             result = entry.run(setting)
             results[entry.name] = replace(result, seconds=time.perf_counter() - start)
     return results
-
-
-def _setting(
-    entry: Reproduction,
-    folder: Path | None,
-    sets: Sequence[str] | None,
-    seeds: int | None,
-    progress: Progress,
-) -> Setting:
-    """Return what ``entry`` runs with, after checking that its files exist."""
-    chosen = tuple(name for name in entry.files if sets is None or name in sets)
-    if entry.files and folder is None:
-        files = ", ".join(entry.files.values())
-        raise ParameterError(
-            f"{entry.name} needs data. Use --data with a folder that contains {files}."
-        )
-    if entry.files and not chosen:
-        used = ", ".join(entry.files)
-        raise ParameterError(f"{entry.name} uses no data set in --sets. Add one of {used}.")
-    data_folder = folder or Path()
-    if chosen:
-        require_files(data_folder, [entry.files[name] for name in chosen])
-    return Setting(data_folder, chosen, entry.seeds if seeds is None else seeds, progress)
 
 
 def document(results: Mapping[str, Result]) -> dict[str, Any]:
@@ -127,7 +119,15 @@ def values_path(output: Path) -> Path:
 def write_report(results: Mapping[str, Result], output: Path, *, overwrite: bool = True) -> Path:
     """Write an HTML page to ``output`` and the values next to it; return the path of the values."""
     beside = values_path(output)
-    body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
+    body = ""
+    for name, result in results.items():
+        entry = REPRODUCTIONS[name]
+        figures = "".join(figure_html(figure.drawing, figure.caption) for figure in result.figures)
+        body += (
+            f"<h2>{markup(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
+            f"{''.join(map(table_html, result.all_tables))}"
+            f"<h3>Notes</h3>{prose(result.notes)}"
+        )
     if set(results) == set(REPRODUCTIONS):
         body = f"{table_html(overview(results))}{table_html(left_out())}{body}"
     text = page("suffice: results of the papers, reproduced", body)
@@ -167,12 +167,3 @@ def left_out() -> PageTable:
         short = f"{first} et al. {year}" if others else paper.PAPER
         rows += [(short, what, why) for what, why in paper.LEFT_OUT]
     return PageTable("What we do not reproduce, and why.", ("paper", "what", "why"), tuple(rows))
-
-
-def _section(entry: Reproduction, result: Result) -> str:
-    figures = "".join(figure_html(figure.drawing, figure.caption) for figure in result.figures)
-    return (
-        f"<h2>{markup(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
-        f"{''.join(map(table_html, result.all_tables))}"
-        f"<h3>Notes</h3>{prose(result.notes)}"
-    )

@@ -176,13 +176,13 @@ SETS: Mapping[str, DataSet] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
-    """Public training rows with private labels, and test rows with labels, both 0 or 1."""
+    """Rows to learn from and others to test on, as tables or arrays; labels are 0 or 1."""
 
-    rows: pa.Table
+    rows: Any
     labels: np.ndarray
-    test_rows: pa.Table
+    test_rows: Any
     test_labels: np.ndarray
 
     @property

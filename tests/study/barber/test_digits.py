@@ -26,7 +26,7 @@ def test_samples_share_no_digit_and_have_both_classes_alike(folder, rng):
     sample = digits.sample(rng, 25, None)
     assert np.bincount(sample.labels).tolist() == [25, 25]
     assert np.bincount(sample.test_labels).tolist() == [15, 15]
-    both = np.vstack([sample.pixels, sample.test_pixels])
+    both = np.vstack([sample.rows, sample.test_rows])
     assert len(np.unique(both, axis=0)) == len(np.unique(digits.pixels, axis=0))
     assert len(digits.sample(rng, 10, 5).test_labels) == 10
     with pytest.raises(TableError, match="too few digits"):

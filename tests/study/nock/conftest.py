@@ -30,9 +30,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    for module in (nock, nock):
-        monkeypatch.setattr(module, "FOLDS", 2)
-        monkeypatch.setattr(module, "ROUNDS", 20)
+    monkeypatch.setattr(nock, "FOLDS", 2)
+    monkeypatch.setattr(nock, "ROUNDS", 20)
     monkeypatch.setattr(nock, "_TRUNCATIONS", (0.3, 2.0))
     monkeypatch.setattr(nock, "_NOISES", (0.0, 2.0))
     monkeypatch.setattr(nock, "_LABEL_EPSILONS", (3.0,))
