@@ -41,8 +41,8 @@ def test_a_guessed_limit_changes_no_bit_and_lets_few_rows_through(rng):
     limit = SampleLimit.guessed(table.schema, ROWS)
     assert limit.key == (2 * SAMPLE << 64) // ROWS
     guessed = fold(batches, PublicSummary(table.schema, limit=limit))
-    assert len(guessed._sample._keys) < 2.5 * SAMPLE
-    assert not guessed.is_short()
+    assert len(guessed.sample._keys) < 2.5 * SAMPLE
+    assert not guessed.sample.is_short()
     assert described(guessed) == described(fold(batches, PublicSummary(table.schema)))
 
 

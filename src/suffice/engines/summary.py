@@ -79,38 +79,30 @@ class ColumnMoments:
 
     def result(self) -> Moments:
         """Return the moments; of a column without values they are zero."""
-        pairs = [self._moments(j) for j in range(len(self._counts))]
-        mean, deviation = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-        runs = np.array([self._is_run(j) for j in range(len(self._counts))], dtype=bool)
-        return Moments(self._counts.copy(), mean.copy(), deviation.copy(), self._wrong.copy(), runs)
-
-    def _is_run(self, j: int) -> bool:
-        """Say whether n^2 var = n^2 (n^2 - 1) / 12, as for n numbers in a row."""
-        count = int(self._counts[j])
-        total, squares = _integer(self._sums[j]), _integer(self._squares[j])
-        spread = count * squares - total * total
-        return count > 1 and 12 * spread == (count * count * (count * count - 1)) << 2148
-
-    def _moments(self, j: int) -> tuple[float, float]:
-        count = max(int(self._counts[j]), 1)
-        total, squares = _integer(self._sums[j]), _integer(self._squares[j])
-        # In units of 2^-1074, and of its square: var = (n S2 - S1^2) / n^2.
-        variance = Fraction(count * squares - total * total, count * count << 2148)
-        return float(Fraction(total, count << 1074)), _root(variance)
+        width = len(self._counts)
+        mean, deviation, runs = np.zeros(width), np.zeros(width), np.zeros(width, dtype=bool)
+        for j, count in enumerate(self._counts.tolist()):
+            total, squares, size = (
+                _integer(self._sums[j]),
+                _integer(self._squares[j]),
+                max(count, 1),
+            )
+            # In units of 2^-1074, and of its square: var = (n S2 - S1^2) / n^2.
+            spread = count * squares - total * total
+            mean[j] = float(Fraction(total, size << 1074))
+            # Numbers in a row: n^2 var = n^2 (n^2 - 1) / 12.
+            runs[j] = count > 1 and 12 * spread == (count * count * (count * count - 1)) << 2148
+            if spread:
+                variance = Fraction(spread, size * size << 2148)
+                bits = variance.numerator.bit_length() - variance.denominator.bit_length()
+                near = variance / Fraction(2) ** (2 * (bits // 2))  # a float holds its size well
+                deviation[j] = math.ldexp(math.sqrt(float(near)), bits // 2)
+        return Moments(self._counts.copy(), mean, deviation, self._wrong.copy(), runs)
 
 
 def _integer(words: np.ndarray) -> int:
     """Return the integer of words of 32 bits, carries and all; the last word has the sign."""
     return sum(int(word) << (32 * k) for k, word in enumerate(words.tolist()))
-
-
-def _root(value: Fraction) -> float:
-    """Return the square root, of numbers as small as a float's square too."""
-    if not value:
-        return 0.0
-    half = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
-    near = value / Fraction(2) ** (2 * half)  # of a size that a float holds well
-    return math.ldexp(math.sqrt(float(near)), half)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +113,7 @@ class Sample:
     weights: np.ndarray
 
 
+@dataclass
 class SampleLimit:
     """A key that no row of the final sample exceeds; parts that are read at a time share it.
 
@@ -129,8 +122,7 @@ class SampleLimit:
     work, and decides nothing. Two threads may lower it at once; the higher value is a limit too.
     """
 
-    def __init__(self, key: int = _HIGHEST_KEY) -> None:
-        self.key = key
+    key: int = _HIGHEST_KEY
 
     @classmethod
     def guessed(cls, schema: pa.Schema, rows: int | None) -> "SampleLimit":
@@ -139,7 +131,7 @@ class SampleLimit:
         Keys are even over 64 bits, so that a table of n different rows has p n of them under
         p 2^64. Workers of a cluster share no limit: without a guess each part would hold, and send
         to the driver, a sample of its own. Rows that repeat can prove the guess wrong
-        (`PublicSummary.is_short`), so none is made where no column is of fractions.
+        (`RowSample.is_short`), so none is made where no column is of fractions.
         """
         fractions = any(pa.types.is_floating(kind) for kind in schema.types)
         if rows is None or not fractions:
@@ -213,7 +205,7 @@ class RowSample:
             self._limit.lower(int(self._keys[-1]))
 
     def is_short(self) -> bool:
-        """Say whether rows above a guessed limit are missing in the sample."""
+        """Say whether a guessed limit was too low: a pass without one is needed then."""
         self._thin()
         return len(self._keys) < self._most and self._limit.key < _HIGHEST_KEY
 
@@ -270,7 +262,7 @@ class PublicSummary:
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
         self._lanes = RowLanes(schema, schema.names)
         self._digest = RowDigest(schema.names)
-        self._sample = RowSample(schema, limit)
+        self.sample = RowSample(schema, limit)
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in one batch that has every column of the schema."""
@@ -290,7 +282,7 @@ class PublicSummary:
         self._digest.update(lanes)
         keys = np.empty(batch.num_rows, dtype=np.uint64)
         kernels_cells.row_keys(lanes, keys)
-        self._sample.update(batch, keys)
+        self.sample.update(batch, keys)
 
     def _check_categories(self) -> None:
         for name in set(self._coded) - self._declared:
@@ -307,12 +299,8 @@ class PublicSummary:
         for name, counter in other._values.items():
             self._values[name].update(counter)
         self._digest.merge(other._digest)
-        self._sample.merge(other._sample)
+        self.sample.merge(other.sample)
         self._check_categories()
-
-    def is_short(self) -> bool:
-        """Say whether the guessed limit was too low: a pass without one is needed then."""
-        return self._sample.is_short()
 
     def result(self) -> Summary:
         """Return the summary; an empty table is an error."""
@@ -332,7 +320,7 @@ class PublicSummary:
             deviation=dict(zip(self._numeric, moments.deviation.tolist(), strict=True)),
             counts=self._values,
             missing=missing,
-            sample=self._sample.result(),
+            sample=self.sample.result(),
             runs=frozenset(np.array(self._numeric, dtype=object)[moments.runs]),
         )
 
@@ -363,10 +351,23 @@ def fit_pipeline(
     that ``min_count`` rows have, sorted; rarer ones become one other category. ``map_spec`` names a
     feature map, fitted on the same sample.
     """
-    _check_settings(summary, names, missing, clip, min_count)
-    columns = tuple(_column(name, summary, categories, min_count) for name in names)
-    mean = np.array([value for column in columns for value in _means(column, summary)])
-    scale = np.array([value for column in columns for value in _scales(column, summary)])
+    if missing not in {*MissingRule}:
+        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
+    if clip is not None and not 0 < clip <= 1:
+        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
+    gaps = [name for name in names if summary.missing[name]] if missing == "error" else []
+    if gaps:
+        raise TableError(
+            f"Column {gaps[0]!r} has {summary.missing[gaps[0]]} missing values. Choose a"
+            " replacement with --missing mean or --missing zero (Python: missing=...), or leave"
+            " the column out with --drop (Python: drop=...)."
+        )
+    if min_count < 1:
+        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
+    fitted = [_column(name, summary, categories, min_count) for name in names]
+    columns = tuple(column for column, _, _ in fitted)
+    mean = np.array([value for _, means, _ in fitted for value in means])
+    scale = np.array([value for _, _, scales in fitted for value in scales])
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
     wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
     weights = summary.sample.weights
@@ -375,32 +376,17 @@ def fit_pipeline(
     if map_spec is not None:
         most = max(_LEAST_MAPPED_ROWS, _MOST_MAPPED_CELLS // most_outputs(map_spec, len(sample)))
         sample, weights = np.ascontiguousarray(sample[:, :most]), weights[:most]
-        wide, sample = _with_map(wide, map_spec, sample, weights)
+        feature_map = fit_map(map_spec, sample, weights)
+        sample = feature_map.apply(sample)
+        mean, scale = weighted_moments(sample, weights)
+        if MAPS[feature_map.kind].keeps_lengths:
+            scale = np.ones_like(scale)
+        wide = replace(wide, mean=mean, scale=scale, map=feature_map)
     clip = default_clip(len(wide.outputs)) if clip is None else clip
     norms = row_norms(wide.finished(sample).T)
     quantile = np.quantile(norms, clip, weights=weights, method="inverted_cdf")
     bound = float(np.float32(quantile or norms.max())) or 1.0
     return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
-
-
-def _check_settings(
-    summary: Summary, names: Sequence[str], missing: Missing, clip: float | None, min_count: int
-) -> None:
-    """Raise if a setting is not valid, or values are missing and have no replacement."""
-    if missing not in {*MissingRule}:
-        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
-    if clip is not None and not 0 < clip <= 1:
-        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
-    if missing == "error":
-        for name in names:
-            if summary.missing[name]:
-                raise TableError(
-                    f"Column {name!r} has {summary.missing[name]} missing values. Choose a"
-                    " replacement with --missing mean or --missing zero (Python: missing=...), or"
-                    " leave the column out with --drop (Python: drop=...)."
-                )
-    if min_count < 1:
-        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
 
 
 def default_clip(width: int) -> float:
@@ -413,21 +399,16 @@ def default_clip(width: int) -> float:
     return min(0.95, max(0.1, 5 / width))
 
 
-def _with_map(
-    pipeline: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
-) -> tuple[Pipeline, np.ndarray]:
-    """Return the pipeline with a map, fitted on the sample, and the sample mapped by it."""
-    feature_map = fit_map(spec, sample, weights)
-    mapped = feature_map.apply(sample)
-    mean, scale = weighted_moments(mapped, weights)
-    if MAPS[feature_map.kind].keeps_lengths:
-        scale = np.ones_like(scale)
-    return replace(pipeline, mean=mean, scale=scale, map=feature_map), mapped
-
-
 def _column(
     name: str, summary: Summary, declared: Mapping[str, Sequence[Any]], min_count: int
-) -> Column:
+) -> tuple[Column, list[float], list[float]]:
+    """Return a column, with mean and scale of each number that it turns into."""
+    if name not in summary.counts:
+        mean, deviation = summary.mean[name], summary.deviation[name]
+        varies = deviation > abs(mean) * 1e-9  # a constant column becomes zero
+        unit = temporal_unit(summary.sample.rows.schema.field(name).type)
+        return Column(name, unit=unit), [mean], [deviation if varies else 1.0]
+    counts = {text: count for text, count in summary.counts[name].items() if text is not None}
     if name in declared:
         values = tuple(declared[name])
         if not values or len(set(values)) < len(values):
@@ -435,43 +416,19 @@ def _column(
                 f"The categories of column {name!r} must be a list without repetitions. List each"
                 " category once."
             )
-        _check_declared(name, values, summary)
-        return Column(name, values)
-    if name not in summary.counts:
-        return Column(name, unit=temporal_unit(summary.sample.rows.schema.field(name).type))
-    counts = {text: count for text, count in summary.counts[name].items() if text is not None}
-    frequent = sorted(text for text, count in counts.items() if count >= min_count)
-    return Column(name, tuple(frequent), other=len(frequent) < len(counts))
-
-
-def _check_declared(name: str, values: tuple[Any, ...], summary: Summary) -> None:
-    """Raise if public cells hold a category that was not declared; say how many."""
-    cells = summary.counts[name]
-    codes = category_codes(pa.array([cell for cell in cells if cell is not None]), values)
-    counts = [count for cell, count in cells.items() if cell is not None]
-    strange = sum(count for count, code in zip(counts, codes.tolist(), strict=True) if code == -2)
-    if strange:
-        raise TableError(
-            f"Column {name!r}: {strange} cells hold a category that was not declared. List all"
-            " categories with --categories (Python: categories=...)."
-        )
-
-
-def _means(column: Column, summary: Summary) -> list[float]:
-    if column.categories is None:
-        return [summary.mean[column.name]]
-    counts = summary.counts[column.name]
-    total = sum(counts.values()) - counts.get(None, 0)
-    spelled = {str(value): count for value, count in counts.items() if value is not None}
-    listed = [spelled.get(str(category), 0) for category in column.categories]
+        column, codes = Column(name, values), category_codes(pa.array(list(counts)), values)
+        strange = sum(n for n, code in zip(counts.values(), codes, strict=True) if code == -2)
+        if strange:
+            raise TableError(
+                f"Column {name!r}: {strange} cells hold a category that was not declared. List all"
+                " categories with --categories (Python: categories=...)."
+            )
+    else:
+        frequent = sorted(text for text, count in counts.items() if count >= min_count)
+        column = Column(name, tuple(frequent), other=len(frequent) < len(counts))
+    total = sum(counts.values())
+    spelled = {str(value): count for value, count in counts.items()}
+    listed = [spelled.get(str(category), 0) for category in column.categories or ()]
     others = [total - sum(listed)] if column.other else []
-    return [count / max(total, 1) for count in [*listed, *others]]
-
-
-def _scales(column: Column, summary: Summary) -> list[float]:
-    if column.categories is not None:
-        spread = [math.sqrt(p * (1 - p)) for p in _means(column, summary)]
-        return [max(value, _LEAST_CATEGORY_SCALE) for value in spread]
-    deviation = summary.deviation[column.name]
-    tiny = abs(summary.mean[column.name]) * 1e-9
-    return [deviation if deviation > tiny else 1.0]  # a constant column becomes zero
+    shares = [count / max(total, 1) for count in [*listed, *others]]
+    return column, shares, [max(math.sqrt(p * (1 - p)), _LEAST_CATEGORY_SCALE) for p in shares]

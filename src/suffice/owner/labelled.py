@@ -340,7 +340,7 @@ def public_summary(
 
     make = partial(PublicSummary, schema, declared, joined=joined)
     summary = computing.fold(parts, partial(make, SampleLimit.guessed(schema, rows)))
-    if summary.is_short():  # most rows are repeated: rare where there are fractions
+    if summary.sample.is_short():  # most rows are repeated: rare where there are fractions
         summary = computing.fold(parts, partial(make, SampleLimit()))
     return summary.result()
 
