@@ -1,6 +1,7 @@
 """Rows that stay in their table: every sum equals that of a matrix, on any cut and any owners."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.engines.engine import Computing, fold
-from suffice.engines.streamed import OwnersTable, StreamedRows
+from suffice.engines.streamed import MappedPass, OwnersTable, StreamedRows, take_grams, take_sums
 from suffice.errors import ForeignRowsError, TableError
 from suffice.learner.penalty import _SpreadCurves
 from suffice.models import rows as rows_module
@@ -163,21 +164,19 @@ def test_a_parquet_file_that_is_written_again_is_noticed(tmp_path):
 def test_passes_travel_to_other_processes_before_and_after_they_have_seen_rows(
     folder, method, function
 ):
-    from suffice.engines.streamed import ScoreGrams, ScoreSums
-
     several = isinstance(function, _PairCurves) or function.loss is None
     theta = np.ones((4, 3) if several else 4)
     source = OwnersTable(open_table(folder / "rows.parquet"), PIPELINE, COUNTS, Computing())
     mapping = source.mapping([0.1, 0.2, 0.3])
-    kind = ScoreSums if method == "sums" else ScoreGrams
+    take = partial(take_sums if method == "sums" else take_grams, theta, function)
     parts = pieces_parts(source.table, "abc", source.ends, range(3))
     halves = []
     for some in (parts[:3], parts[3:]):
-        empty, *travelled = pickle.loads(pickle.dumps((kind(mapping, theta, function), *some)))
+        empty, *travelled = pickle.loads(pickle.dumps((MappedPass(mapping, take), *some)))
         done = fold((piece for part in travelled for piece in part.batches()), empty)
         halves.append(pickle.loads(pickle.dumps(done)))
     halves[0].merge(halves[1])
     pieces = (piece for part in parts for piece in part.batches())
-    expected = fold(pieces, kind(mapping, theta, function)).result()
+    expected = fold(pieces, MappedPass(mapping, take)).result()
     for actual, two in zip(halves[0].result(), expected, strict=True):
         assert actual == pytest.approx(two, rel=1e-12)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, takewhile
 from sys import executable
 from threading import Event, Lock
 from typing import Any, Protocol, Self, TypeVar
@@ -132,15 +132,6 @@ class Engine(ABC):
     def close(self) -> None:  # noqa: B027  # most have started nothing
         """Let go of what this engine has started; others' clusters and sessions stay."""
 
-    def check_movable(self, parts: Sequence[BatchPart]) -> None:
-        """Raise if some part can be read in this process alone."""
-        for part in parts:
-            if part.stays:
-                raise ParameterError(
-                    f"{part.stays} So the {self.name} engine cannot be used; leave --engine out"
-                    " (Python: engine='threads')."
-                )
-
 
 def fold(batches: Iterable[Any], accumulator: A, progress: Progress = None) -> A:
     """Update ``accumulator`` with every batch and return it; ``progress`` is told the rows done."""
@@ -232,12 +223,15 @@ class Threads(Engine):
     ) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
         total = make_leading(make)
+        every_batch = chain.from_iterable(part.batches() for part in parts)
         if self.workers == 1:
-            return _fold_on_one_core(parts, total, progress)
+            from suffice.tables.table import on_one_core  # whoever inspects a file needs no Arrow
+
+            with on_one_core():
+                return fold(every_batch, total, progress)
         runs = list(runs_of(parts, self.workers))
         if len(runs) < 2:  # nothing to share out: one accumulator, nothing to merge
-            batches = chain.from_iterable(part.batches() for part in parts)
-            return fold(batches, total, progress)
+            return fold(every_batch, total, progress)
         stopped, lock = Event(), Lock()
 
         def report_rows(rows: int) -> None:
@@ -247,7 +241,8 @@ class Threads(Engine):
 
         def read_run(run: Run) -> A:
             batches = chain.from_iterable(part.batches() for part in run)
-            return fold(_until(stopped, batches), make(), report_rows)
+            until_a_failure = takewhile(lambda _: not stopped.is_set(), batches)
+            return fold(until_a_failure, make(), report_rows)
 
         with ThreadPoolExecutor(self.workers, thread_name_prefix="suffice") as pool:
             try:
@@ -258,22 +253,6 @@ class Threads(Engine):
             finally:
                 stopped.set()
         return total
-
-
-def _fold_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) -> A:
-    """Fold all parts in this thread; files are read in it as well."""
-    from suffice.tables.table import on_one_core  # whoever inspects a file needs no Arrow
-
-    with on_one_core():
-        return fold(chain.from_iterable(part.batches() for part in parts), total, progress)
-
-
-def _until(stopped: Event, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield batches until another thread has failed."""
-    for batch in batches:
-        if stopped.is_set():
-            return
-        yield batch
 
 
 _NO_MEMORY = (
@@ -335,7 +314,12 @@ class Cluster(Engine):
         self, parts: Sequence[BatchPart], make: Callable[[], A], progress: Progress = None
     ) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
-        self.check_movable(parts)
+        for part in parts:
+            if part.stays:
+                raise ParameterError(
+                    f"{part.stays} So the {self.name} engine cannot be used; leave --engine out"
+                    " (Python: engine='threads')."
+                )
         total = make_leading(make)
         workers = self.connect()
         with self.tasks(make()) as start:

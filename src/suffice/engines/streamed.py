@@ -4,11 +4,10 @@ Every pass hashes the rows that it read, owner by owner, so that a table which c
 passes is noticed. Sums are of floats: their last bits depend on how rows were shared out.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,18 +30,9 @@ from suffice.tables.table import Piece, Table, narrow_batches, pieces_parts
 
 @dataclass(frozen=True, eq=False)
 class RowMapping:
-    """How pieces become weighted rows: by a pipeline, then B^T x if there is a basis B.
+    """How pieces become weighted rows: by a pipeline, then B^T x if there is a ``basis`` B.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        The columns of the table.
-    pipeline : Pipeline
-        The public pipeline.
-    weights : tuple of float
-        The weight of each row of an owner, by owner.
-    basis : ndarray, optional
-        The basis B.
+    ``weights`` has the weight of one row of each owner.
     """
 
     schema: pa.Schema
@@ -74,19 +64,29 @@ def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
         raise ForeignRowsError(f"These rows do not match the release. {error}") from None
 
 
-class MappedPass(ABC):
-    """Maps pieces, hashes the rows of each owner, and passes the mapped rows to a subclass.
+# Of a piece, its mapped rows and their weights: what is added up, and lines that are kept in order.
+Take = Callable[
+    [Piece, np.ndarray, np.ndarray], tuple[Sequence[float | np.ndarray], np.ndarray | None]
+]
 
-    ``ordered`` says for each owner whether the order of rows counts. Rows of nobody are counted.
+
+class MappedPass:
+    """Maps pieces, hashes the rows of each owner, and adds up what ``take`` makes of them.
+
+    An accumulator. ``ordered`` says for each owner whether the order of rows counts. Rows of nobody
+    are counted.
     """
 
-    def __init__(self, mapping: RowMapping, ordered: Sequence[bool] | None = None) -> None:
-        self.mapping = mapping
+    def __init__(
+        self, mapping: RowMapping, take: Take, ordered: Sequence[bool] | None = None
+    ) -> None:
+        self._mapping, self._take = mapping, take
         owners = ordered if ordered is not None else [False] * len(mapping.weights)
         self.digests = [RowDigest(mapping.names, ordered=order) for order in owners]
         self.extra = 0
         self._lanes = RowLanes(mapping.schema, mapping.names)
-        self._width = len(mapping.pipeline.outputs)
+        self._sums: list[Any] = []
+        self._lines: list[np.ndarray] = []
 
     def lead(self) -> None:
         """Say that no rows come before these."""
@@ -100,155 +100,75 @@ class MappedPass(ABC):
             return
         self.digests[piece.owner].update(self._lanes.of(piece.rows))
         done = 0
-        for batch in narrow_batches(piece.rows, self._width):
+        for batch in narrow_batches(piece.rows, len(self._mapping.pipeline.outputs)):
             part_rows = slice(done, done := done + batch.num_rows)
             values = None if piece.values is None else piece.values[part_rows]
             part = Piece(batch, piece.owner, piece.start + part_rows.start, values)
-            self._take(part, self.mapping.rows(batch))
+            weights = np.full(len(part), self._mapping.weights[piece.owner])
+            sums, lines = self._take(part, self._mapping.rows(batch), weights)
+            self._add(sums, [] if lines is None else [lines])
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen, of rows that follow."""
         for digest, other_digest in zip(self.digests, other.digests, strict=True):
             digest.merge(other_digest)
         self.extra += other.extra
-        self._join(other)
+        self._add(other._sums, other._lines)
 
-    @abstractmethod
-    def result(self) -> Any:
-        """Return the sums."""
+    def _add(self, sums: Sequence[Any], lines: list[np.ndarray]) -> None:
+        pairs = zip(self._sums, sums, strict=bool(sums))
+        self._sums = [a + b for a, b in pairs] if self._sums and sums else self._sums or list(sums)
+        self._lines += lines
 
-    def _weights(self, piece: Piece) -> np.ndarray:
-        return np.full(len(piece), self.mapping.weights[piece.owner])
-
-    @abstractmethod
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        """Take in the mapped rows of a piece."""
-
-    @abstractmethod
-    def _join(self, other: Self) -> None:
-        """Take in the sums of ``other``."""
+    def result(self) -> list[Any]:
+        """Return the sums, and then the lines if there are any."""
+        return [*self._sums, np.concatenate(self._lines)] if self._lines else self._sums
 
 
-class FirstPass(MappedPass):
-    """Computes for each owner the sum of the rows and of their squared norms, and a sample of all.
-
-    The sample is every ``stride``-th row of the table, in order.
-    """
-
-    def __init__(self, mapping: RowMapping, ordered: Sequence[bool], stride: int) -> None:
-        super().__init__(mapping, ordered)
-        self._stride = stride
-        self._sums = np.zeros((len(ordered), mapping.width))
-        self._squares = np.zeros(len(ordered))
-        self._sample: list[np.ndarray] = []
-
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        self._sums[piece.owner] += rows.sum(axis=0)
-        self._squares[piece.owner] += float(np.einsum("ij,ij->", rows, rows))
-        chosen = rows[-piece.start % self._stride :: self._stride]
-        self._sample.append(np.ascontiguousarray(chosen))
-
-    def _join(self, other: Self) -> None:
-        self._sums += other._sums
-        self._squares += other._squares
-        self._sample += other._sample
-
-    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return sums (owners, width), squares (owners,) and the sample (rows, width)."""
-        return self._sums, self._squares, np.vstack(self._sample)
+def take_first(
+    owners: int, stride: int, piece: Piece, rows: np.ndarray, _weights: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return each owner's sum of rows and of their squared norms, and every ``stride``-th row."""
+    sums, squares = np.zeros((owners, rows.shape[1])), np.zeros(owners)
+    sums[piece.owner] = rows.sum(axis=0)
+    squares[piece.owner] = np.einsum("ij,ij->", rows, rows)
+    return [sums, squares], np.ascontiguousarray(rows[-piece.start % stride :: stride])
 
 
-class ScoreSums(MappedPass):
-    """Computes sum_i w_i g(<theta, x_i>) and X^T (w_i g'(<theta, x_i>))."""
-
-    def __init__(self, mapping: RowMapping, theta: np.ndarray, slopes: Slopes) -> None:
-        super().__init__(mapping)
-        self._theta, self._slopes = theta, slopes
-        self._value, self._slope = 0.0, np.zeros(theta.shape)
-
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        value, slope = self._slopes(rows @ self._theta, self._weights(piece))
-        self._value += value
-        self._slope += rows.T @ slope
-
-    def _join(self, other: Self) -> None:
-        self._value += other._value
-        self._slope += other._slope
-
-    def result(self) -> tuple[float, np.ndarray]:
-        """Return the value, and the sum of slopes."""
-        return self._value, self._slope
+def take_sums(
+    theta: np.ndarray, slopes: Slopes, _piece: Piece, rows: np.ndarray, weights: np.ndarray
+) -> tuple[list[Any], None]:
+    """Return sum_i w_i g(<theta, x_i>) and X^T (w_i g'(<theta, x_i>))."""
+    value, slope = slopes(rows @ theta, weights)
+    return [value, rows.T @ slope], None
 
 
-class ScoreGrams(MappedPass):
-    """Computes sum_i c_i x_i x_i^T for each c that ``curves`` gives at the scores."""
-
-    def __init__(self, mapping: RowMapping, theta: np.ndarray, curves: Curves) -> None:
-        super().__init__(mapping)
-        self._theta, self._curves = theta, curves
-        self._grams: list[np.ndarray] = []
-
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        curves = self._curves(rows @ self._theta, self._weights(piece))
-        self._add([gram(rows, curve) for curve in curves])
-
-    def _join(self, other: Self) -> None:
-        self._add(other._grams)
-
-    def _add(self, grams: list[np.ndarray]) -> None:
-        if not self._grams:
-            self._grams = grams
-        else:
-            self._grams = [a + b for a, b in zip(self._grams, grams, strict=bool(grams))]
-
-    def result(self) -> list[np.ndarray]:
-        """Return the matrices."""
-        return self._grams
+def take_grams(
+    theta: np.ndarray, curves: Curves, _piece: Piece, rows: np.ndarray, weights: np.ndarray
+) -> tuple[list[np.ndarray], None]:
+    """Return sum_i c_i x_i x_i^T for each c that ``curves`` gives at the scores."""
+    return [gram(rows, curve) for curve in curves(rows @ theta, weights)], None
 
 
-class RowScores(MappedPass):
-    """Computes <theta, x_i> of every row, in order."""
-
-    def __init__(self, mapping: RowMapping, theta: np.ndarray) -> None:
-        super().__init__(mapping)
-        self._theta = theta
-        self._scores: list[np.ndarray] = []
-
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        del piece
-        self._scores.append(rows @ self._theta)
-
-    def _join(self, other: Self) -> None:
-        self._scores += other._scores
-
-    def result(self) -> np.ndarray:
-        """Return one line for each row."""
-        return np.concatenate(self._scores)
+def _take_scores(
+    theta: np.ndarray, _piece: Piece, rows: np.ndarray, _weights: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return <theta, x_i> of every row."""
+    return [], rows @ theta
 
 
-class ValueSums(MappedPass):
-    """Computes X^T v of values v given beside the rows, or ``squared`` sum_i v_i x_i x_i^T."""
-
-    def __init__(
-        self, mapping: RowMapping, columns: tuple[int, ...], *, squared: bool = False
-    ) -> None:
-        super().__init__(mapping)
-        self._squared = squared
-        self._total = np.zeros((mapping.width, *((mapping.width,) if squared else columns)))
-
-    def _take(self, piece: Piece, rows: np.ndarray) -> None:
-        values = np.asarray(piece.values, dtype=np.float64)
-        self._total += gram(rows, values) if self._squared else rows.T @ values
-
-    def _join(self, other: Self) -> None:
-        self._total += other._total
-
-    def result(self) -> np.ndarray:
-        """Return the sums."""
-        return self._total
+def _take_values(
+    piece: Piece, rows: np.ndarray, _weights: np.ndarray
+) -> tuple[list[np.ndarray], None]:
+    """Return X^T v of values v given beside the rows."""
+    return [rows.T @ np.asarray(piece.values, dtype=np.float64)], None
 
 
-_P = TypeVar("_P", bound=MappedPass)
+def _take_gram(
+    piece: Piece, rows: np.ndarray, _weights: np.ndarray
+) -> tuple[list[np.ndarray], None]:
+    """Return sum_i v_i x_i x_i^T of values v given beside the rows."""
+    return [gram(rows, np.asarray(piece.values, dtype=np.float64))], None
 
 
 @dataclass(eq=False)
@@ -285,32 +205,41 @@ class OwnersTable:
         """Return how rows are mapped, under one weight for the rows of each owner."""
         return RowMapping(self.table.schema, self.pipeline, tuple(map(float, weights)))
 
-    def first(self, ordered: Sequence[bool]) -> FirstPass:
-        """Return the first pass over all rows; its digests are still to be checked."""
+    def first(self, ordered: Sequence[bool]) -> MappedPass:
+        """Return the first pass over all rows; its digests are still to be checked.
+
+        Its results are sums (owners, width), squares (owners,) and a sample (rows, width).
+        """
         stride = sample_stride((sum(self.counts), len(self.pipeline.outputs)))
         mapping = self.mapping([0.0] * len(self.counts))
-        return self._fold(partial(FirstPass, mapping, ordered, stride), self._every)
+        take = partial(take_first, len(self.counts), stride)
+        return self._fold(partial(MappedPass, mapping, take, ordered), self._every)
 
     @property
     def _every(self) -> range:
         """All owners, and rows of nobody."""
         return range(len(self.counts) + 1)
 
-    def fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
-        """Return a pass over the rows of some owners, or raise if they are no longer the same.
+    def fold(
+        self, mapping: RowMapping, take: Take, owners: range, values: np.ndarray | None = None
+    ) -> list[Any]:
+        """Return the results of a pass over some owners, or raise if their rows have changed.
 
         ``values`` has one line for each row of these owners.
         """
         all_owners = owners == range(len(self.counts))
+        make = partial(MappedPass, mapping, take)
         done = self._fold(make, self._every if all_owners else owners, values)
         same = all(done.digests[k].unordered() == self.hashes[k] for k in owners)
         if not same or done.extra:
             raise TableError(
                 "The table changed while it was read. Use a copy that nobody writes to."
             )
-        return done
+        return done.result()
 
-    def _fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
+    def _fold(
+        self, make: Callable[[], MappedPass], owners: range, values: np.ndarray | None = None
+    ) -> MappedPass:
         columns = [column.name for column in self.pipeline.columns]
         parts = pieces_parts(self.table, columns, self.ends, owners, values)
         with one_blas_thread():  # each worker is one already
@@ -327,7 +256,7 @@ class StreamedRows(WeightedRows):
     def __init__(
         self,
         source: OwnersTable,
-        facts: tuple[np.ndarray, np.ndarray, np.ndarray],
+        facts: Sequence[np.ndarray],
         owners: range,
         each: Sequence[float] | np.ndarray,
         basis: np.ndarray | None = None,
@@ -340,7 +269,7 @@ class StreamedRows(WeightedRows):
         weights[self._owner_slice] = self._each
         self._mapping = replace(source.mapping(weights), basis=basis)
         self.shape = (int(self._counts.sum()), self._mapping.width)
-        self._answers: dict[type, tuple[np.ndarray, Any, Any]] = {}
+        self._answers: dict[Any, tuple[np.ndarray, Any, list[Any]]] = {}
 
     def with_others(
         self, others: Sequence["StreamedRows"], each: Sequence[float]
@@ -398,45 +327,40 @@ class StreamedRows(WeightedRows):
 
     def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
         """Return the sum of g and X^T slopes, in one pass."""
-        value, slope = self._at(ScoreSums, theta, slopes)
+        value, slope = self._at(take_sums, theta, slopes)
         return value, slope.copy()
 
     def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
         """Return sum_i c_i x_i x_i^T for each c, all in one pass."""
-        matrices: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
-        return matrices
+        return self._at(take_grams, theta, curves)
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """Return X theta, in one pass."""
-        return self._fold(partial(RowScores, self._mapping, theta)).result()
+        return self._in_one_pass(partial(_take_scores, theta))[0]
 
     def combined(self, values: np.ndarray) -> np.ndarray:
         """Return X^T values, in one pass."""
-        return self._value_sums(values, squared=False)
+        return self._in_one_pass(_take_values, values)[0]
 
     def gram(self, values: np.ndarray) -> np.ndarray:
         """Return sum_i v_i x_i x_i^T, in one pass."""
-        return self._value_sums(values, squared=True)
+        return self._in_one_pass(_take_gram, values)[0]
 
     def in_basis(self, basis: np.ndarray) -> "StreamedRows":
         """Return the rows B^T x_i, which are turned anew in every pass."""
         combined_basis = basis if self._basis is None else self._basis @ basis
         return StreamedRows(self._source, self._facts, self._owners, self._each, combined_basis)
 
-    def _value_sums(self, values: np.ndarray, *, squared: bool) -> np.ndarray:
-        make = partial(ValueSums, self._mapping, values.shape[1:], squared=squared)
-        return self._fold(make, values).result()
-
-    def _at(self, kind: type[ScoreSums | ScoreGrams], theta: np.ndarray, function: Any) -> Any:
-        """Return the result of a pass of this kind at theta. The last result is kept."""
-        at, used, answer = self._answers.get(kind, (None, None, None))
+    def _at(self, take: Callable[..., Any], theta: np.ndarray, function: Any) -> list[Any]:
+        """Return the results of a pass at theta. The last ones are kept."""
+        at, used, answer = self._answers.get(take, (None, None, []))
         if at is None or used != function or not np.array_equal(at, theta):
-            answer = self._fold(partial(kind, self._mapping, theta, function)).result()
-            self._answers[kind] = (theta.copy(), function, answer)
+            answer = self._in_one_pass(partial(take, theta, function))
+            self._answers[take] = (theta.copy(), function, answer)
         return answer
 
-    def _fold(self, make: Callable[[], _P], values: np.ndarray | None = None) -> _P:
-        return self._source.fold(make, self._owners, values)
+    def _in_one_pass(self, take: Take, values: np.ndarray | None = None) -> list[Any]:
+        return self._source.fold(self._mapping, take, self._owners, values)
 
 
 def _own_weights(scores: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
