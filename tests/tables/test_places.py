@@ -10,7 +10,7 @@ import pytest
 from builders import clinic_table
 from suffice.errors import StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
-from suffice.tables.files import Place, place_of
+from suffice.tables.files import Place, TableFile
 from suffice.tables.sources import column_names, open_table, row_count
 
 fsspec = pytest.importorskip("fsspec")
@@ -55,10 +55,10 @@ def test_a_file_at_an_address_is_read_alone(memory):
 
 
 def test_addresses_of_this_machine_are_paths(tmp_path):
-    assert place_of(f"file://{tmp_path}/a.parquet") == tmp_path / "a.parquet"
-    assert place_of("some/where.parquet") == Path("some/where.parquet")
-    assert place_of(tmp_path) == tmp_path
-    assert isinstance(place_of("fsspec+memory://x"), Place)
+    assert TableFile(f"file://{tmp_path}/a.parquet").place == tmp_path / "a.parquet"
+    assert TableFile("some/where.parquet").place == Path("some/where.parquet")
+    assert TableFile(tmp_path).place == tmp_path
+    assert isinstance(TableFile("fsspec+memory://x").place, Place)
 
 
 @pytest.mark.parametrize(

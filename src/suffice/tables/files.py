@@ -1,20 +1,17 @@
 """Files of tables: CSV with its dialects, Parquet, Feather and sheets; and tables to files.
 
-CSV files. The byte-order mark and the first line tell the delimiter and, where they can, the
-encoding. Cells of public columns tell the rest, or the owner declares it. No private cell decides
-anything, and no private cell can fail: a character that cannot be decoded becomes the replacement
-character.
+Columns of texts are numbers, truth values, dates, or texts that stay texts. Arrow guesses types
+from the first block of bytes, and where that block ends depends on every cell before it, private
+ones too. Here a column's type depends on its own first cells alone, and their number is fixed. The
+byte-order mark and the first line of a CSV file tell the delimiter and, where they can, the
+encoding. The first cells of public columns tell the rest, or the owner declares it. The decimal
+mark is one for the whole table: a comma if there are columns that are numbers with it and none that
+is one with a point.
 
-Types of columns of texts are numbers, truth values, dates, or texts that stay texts. Each column's
-type depends on its own cells. The decimal mark is one for the whole table: a comma if there are
-columns that are numbers with it and none that is one with a point.
-
-Arrow guesses types from the first block of bytes, and where that block ends depends on every cell
-before it, private ones too. Here a column's type depends on its own first cells alone, and their
-number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared. They
-are read as bytes, of which each cell becomes a text or a number by itself, or is missing. Nothing
-is read of any column but the header before it is asked for. The decimal mark, and the encoding
-where the first line does not tell it, come from the same public cells.
+Columns that may not be looked at (a label, categories, ranges) are declared. They are read as
+bytes, of which each cell becomes a text or a number by itself, or is missing; a character that
+cannot be decoded becomes the replacement character. Nothing is read of any column but the header
+before it is asked for.
 
 Nor does it depend on private cells whether a table can be read: Arrow refuses a row that reaches
 over two ends of blocks, and longer labels move those; such a table is read in larger blocks.
@@ -110,9 +107,14 @@ def types_of_cells(
                 words = pc.unique(cells[name].drop_null())
                 if pc.all(pc.match_substring_regex(words, _GROUPED)).as_py():
                     refused[name] = _THOUSANDS
-        texts = [n for n, t in point.items() if pa.types.is_string(t) and _holds(cells[n], ",")]
-        with_commas = [n for n in texts if pa.types.is_floating(_type_of(cells[n], ","))]
-        if any(_holds(cells[name], ".") for name in floats):
+        with_commas = [
+            name
+            for name, kind in point.items()
+            if pa.types.is_string(kind)
+            and pc.any(pc.match_substring(cells[name], ",")).as_py()
+            and pa.types.is_floating(_type_of(cells[name], ","))
+        ]
+        if any(pc.any(pc.match_substring(cells[name], ".")).as_py() for name in floats):
             decimal = "."
         elif with_commas:
             decimal = ","
@@ -141,10 +143,6 @@ def types_of_cells(
         and pc.any(pc.match_substring_regex(cells[name], _ZEROS)).as_py()
     ]
     return CellTypes(types, decimal, list(formats), refused, zeros)
-
-
-def _holds(cells: pa.ChunkedArray, sign: str) -> bool:
-    return bool(pc.any(pc.match_substring(cells, sign)).as_py())
 
 
 def looks_like_numbers(text: str) -> bool:
@@ -295,7 +293,16 @@ def read_header(path: Path, declared: Dialect) -> tuple[list[str], Dialect]:
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_LONGEST_HEADER)
-    encoding = declared.encoding or _encoding_of(start)
+    encoding = declared.encoding or next((e for mark, e in _MARKS if start.startswith(mark)), None)
+    head = re.split(rb"[\r\n]", start, maxsplit=1)[0]
+    if encoding is None and b"\0" in head:  # every other byte of plain letters
+        encoding = "utf-16-le" if head.index(b"\0") % 2 else "utf-16-be"
+    elif encoding is None and not head.isascii():
+        try:
+            head.decode()
+            encoding = "utf-8"
+        except UnicodeDecodeError:
+            encoding = _LATIN
     if encoding in {"utf-16", "utf-32"} and not start.startswith(_BOTH_WAYS):
         encoding += "-le"  # as most programs write it where there is no mark
     line, above = _first_line(start, encoding), 0
@@ -330,20 +337,6 @@ def read_header(path: Path, declared: Dialect) -> tuple[list[str], Dialect]:
     if trouble is not None:
         raise TableError(f"{path} is not a readable table: {trouble}.")
     return names, dialect
-
-
-def _encoding_of(start: bytes) -> str | None:
-    """Return the encoding that the mark or the first line tells; None if it is plain ASCII."""
-    for mark, encoding in _MARKS:
-        if start.startswith(mark):
-            return encoding
-    line = re.split(rb"[\r\n]", start, maxsplit=1)[0]
-    if b"\0" in line:  # every other byte of plain letters
-        return "utf-16-le" if line.index(b"\0") % 2 else "utf-16-be"
-    try:
-        return "utf-8" if line.decode() and not line.isascii() else None
-    except UnicodeDecodeError:
-        return _LATIN
 
 
 def _first_line(start: bytes, encoding: str | None, after: int = 0) -> str:
@@ -399,30 +392,6 @@ class Place:
 
     def __str__(self) -> str:
         return self.address
-
-
-def place_of(data: str | Path) -> Path | Place:
-    """Return where ``data`` leads: a path, or an address with a scheme."""
-    if isinstance(data, Path) or _SCHEME not in data:
-        return Path(data)
-    address = shown_address(data)
-    if data.partition(_SCHEME)[0].lower() in _DATABASES:
-        raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
-    try:
-        filesystem, path = pa.fs.FileSystem.from_uri(data)
-    except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address
-        raise TableError(
-            f"{address} cannot be read. Use a path, or an address that pyarrow.fs supports, for"
-            " example s3://bucket/folder."
-        ) from None
-    except OSError as error:
-        raise StorageError(
-            f"{address} cannot be read: {type(error).__name__}. Check the address and your"
-            " permissions."
-        ) from None
-    if isinstance(filesystem, pa.fs.LocalFileSystem):
-        return Path(path)
-    return Place(filesystem, path, address)
 
 
 def shown_address(address: str) -> str:
@@ -491,19 +460,36 @@ class TableFile:
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    dialect: Dialect = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _ = self.dialect  # raises
-
-    @property
-    def dialect(self) -> Dialect:
-        """The delimiter, decimal mark and encoding that were declared."""
-        return Dialect(self.delimiter, self.decimal, self.encoding)
+        dialect = Dialect(self.delimiter, self.decimal, self.encoding)
+        object.__setattr__(self, "dialect", dialect)
 
     @property
     def place(self) -> Path | Place:
         """The path of the table, or its address in a file system."""
-        return place_of(self.path)
+        data = self.path
+        if isinstance(data, Path) or _SCHEME not in data:
+            return Path(data)
+        address = shown_address(data)
+        if data.partition(_SCHEME)[0].lower() in _DATABASES:
+            raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
+        try:
+            filesystem, path = pa.fs.FileSystem.from_uri(data)
+        except (pa.ArrowException, ValueError, ImportError):  # whose messages quote the address
+            raise TableError(
+                f"{address} cannot be read. Use a path, or an address that pyarrow.fs supports, for"
+                " example s3://bucket/folder."
+            ) from None
+        except OSError as error:
+            raise StorageError(
+                f"{address} cannot be read: {type(error).__name__}. Check the address and your"
+                " permissions."
+            ) from None
+        if isinstance(filesystem, pa.fs.LocalFileSystem):
+            return Path(path)
+        return Place(filesystem, path, address)
 
     @property
     def format(self) -> str:
@@ -524,6 +510,11 @@ class TableFile:
                 " Parquet, Feather, Excel (.xlsx), SPSS (.sav) or CSV (.csv, .tsv, .txt; also with"
                 " .gz, .bz2 or .zst)."
             )
+        if formats <= {"csv", "sheet"} and not isinstance(place, Path):
+            raise TableError(
+                f"{place}: files of this kind can only be read from a local disk. Save the table as"
+                " Parquet, or copy it to this computer."
+            )
         return formats.pop()
 
     def names(self) -> list[str]:
@@ -541,9 +532,10 @@ class TableFile:
         TableError
             If the file is not a table.
         """
-        if self.format == "sheet":
-            return sheet_names(_on_disk(self.place))
-        if self.format == "csv":
+        kind = self.format
+        if kind == "sheet":
+            return sheet_names(Path(str(self.place)))
+        if kind == "csv":
             with _translate_errors(self.place, _CSV_TROUBLE):
                 return read_header(_csv_files(self.place)[0], self.dialect)[0]
         return list(self.opened({}).schema.names)
@@ -585,17 +577,8 @@ def _files_at(place: Path | Place) -> list[PurePosixPath] | None:
     return [path for path in below if not any(part[0] in "._" for part in path.parts)]
 
 
-def _on_disk(path: Path | Place) -> Path:
-    if isinstance(path, Path):
-        return path
-    raise TableError(
-        f"{path}: files of this kind can only be read from a local disk. Save the table as"
-        " Parquet, or copy it to this computer."
-    )
-
-
 def _csv_files(path: Path | Place) -> list[Path]:
-    found = ds.dataset(_on_disk(path), format="csv", schema=pa.schema([]))  # it opens nothing
+    found = ds.dataset(str(path), format="csv", schema=pa.schema([]))  # it opens nothing
     return [Path(file) for file in found.files]
 
 
@@ -642,7 +625,7 @@ class Sheet(StoredTable, MemoryTable):
 
     def __init__(self, stored: TableFile, declared: Mapping[str, pa.DataType]) -> None:
         StoredTable.__init__(self, stored, declared)
-        cells = read_sheet(_on_disk(self._path), self._texts, self._numbers)
+        cells = read_sheet(Path(str(self._path)), self._texts, self._numbers)
         MemoryTable.__init__(self, cells, self._texts)
 
 
@@ -707,7 +690,19 @@ class CsvTable(StoredTable):
         apart = {name: pa.binary() for name in columns if name in self.declared}
         readers = [self._read(typed)] if typed else []
         if apart:
-            readers.append(map(self._as_declared, self._read(apart, null_values=[""])))
+            # Each cell by itself, and before batches are put together: no array runs out of bytes.
+            readers.append(
+                pa.record_batch(
+                    [
+                        texts_of(cells, self.declared[name])
+                        if name in self._texts
+                        else numbers_of(cells, self.dialect.decimal or ".")
+                        for name, cells in zip(apart, batch.columns, strict=True)
+                    ],
+                    names=list(apart),
+                )
+                for batch in self._read(apart, null_values=[""])
+            )
         with _translate_errors(self._path, _CSV_TROUBLE):
             # Each is read by a thread of its own: on demand, one would wait for the other.
             parts = [read_ahead(equal_batches(r, tables_table.BATCH_ROWS)) for r in readers]
@@ -715,41 +710,8 @@ class CsvTable(StoredTable):
                 cells = {n: part.column(n) for part in side_by_side for n in part.schema.names}
                 yield pa.record_batch([cells[name] for name in columns], names=list(columns))
 
-    def _as_declared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return bytes as texts and numbers, each cell by itself.
-
-        Before batches are put together: no array runs out of bytes, whatever the cells are.
-        """
-        decimal, names = self.dialect.decimal or ".", batch.schema.names
-        columns = [
-            texts_of(cells, self.declared[name])
-            if name in self._texts
-            else numbers_of(cells, decimal)
-            for name, cells in zip(names, batch.columns, strict=True)
-        ]
-        return pa.record_batch(columns, names=names)
-
     def _read(self, types: Mapping[str, pa.DataType], **words: Any) -> Iterator[pa.RecordBatch]:
-        """Yield all rows. If a row is too long for a block, continue in larger blocks."""
-        done = 0
-        for block in BLOCKS:
-            again = done
-            try:
-                for batch in self._parse(types, block, words):
-                    rest = batch.slice(min(again, batch.num_rows))
-                    again -= batch.num_rows - rest.num_rows
-                    done += rest.num_rows
-                    yield rest
-            except pa.ArrowInvalid as error:
-                if _ACROSS not in str(error) or block == BLOCKS[-1]:
-                    raise
-            else:
-                return
-
-    def _parse(
-        self, types: Mapping[str, pa.DataType], block: int, words: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of every file, parsed in blocks of so many bytes."""
+        """Yield the rows of every file. If one is too long for a block, go on in larger blocks."""
         lines = pa.csv.ParseOptions(
             delimiter=self.dialect.delimiter,
             quote_char=self.dialect.quote,
@@ -766,10 +728,23 @@ class CsvTable(StoredTable):
             timestamp_parsers=[pa.csv.ISO8601, *self._formats],
             **words,
         )
-        blocks = pa.csv.ReadOptions(block_size=block, skip_rows=self.dialect.above)
-        for file in self._files:
-            with open_stream(file, self.dialect.encoding) as stream:
-                yield from pa.csv.open_csv(stream, blocks, lines, cells)
+        done = 0
+        for size in BLOCKS:
+            blocks = pa.csv.ReadOptions(block_size=size, skip_rows=self.dialect.above)
+            again = done
+            try:
+                for file in self._files:
+                    with open_stream(file, self.dialect.encoding) as stream:
+                        for batch in pa.csv.open_csv(stream, blocks, lines, cells):
+                            rest = batch.slice(min(again, batch.num_rows))
+                            again -= batch.num_rows - rest.num_rows
+                            done += rest.num_rows
+                            yield rest
+            except pa.ArrowInvalid as error:
+                if _ACROSS not in str(error) or size == BLOCKS[-1]:
+                    raise
+            else:
+                return
 
     def _first_cells(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
         """Return the first cells of public columns as texts; they may settle the encoding.
