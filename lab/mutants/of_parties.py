@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         "released-rows-named",
         "papers/output_perturbation.py",
-        "        if not self.public.private_auxiliary:\n            return super().row_set(arrays)\n",
+        "        if not self.public.asked.private_auxiliary:\n            return super().row_set(arrays)\n",
         "        if self.public is not None:\n            return super().row_set(arrays)\n",
         (
             "owner/parties/test_auxiliary_budget.py::test_no_name_of_protected_rows_is_written_down_or_released",
@@ -147,8 +147,8 @@ MUTANTS = (
     Mutant(
         "fitted-on-private-rows",
         "papers/output_perturbation.py",
-        "if public.private_auxiliary and public.auxiliary.fitted:",
-        "if public.private_auxiliary and not public.auxiliary.pipeline.columns:",
+        "if public.asked.private_auxiliary and public.auxiliary.fitted:",
+        "if public.asked.private_auxiliary and not public.auxiliary.pipeline.columns:",
         (
             "study/hamm/test_output_perturbation.py::test_private_auxiliary_rows_cost_more_and_only_where_they_can",
         ),
@@ -196,10 +196,10 @@ MUTANTS = (
     Mutant(
         "array-decides-the-release",
         "owner/parties/gathering.py",
-        "        self._fitting += reason is None\n"
-        "        reason = reason or self._reason_by_shape(part) or self._reason_by_numbers(part)\n",
-        "        reason = reason or self._reason_by_shape(part) or self._reason_by_numbers(part)\n"
-        "        self._fitting += reason is None\n",
+        "            self._fitting += reason is None\n"
+        "            reason = reason or self._reason_by_array(part)\n",
+        "            reason = reason or self._reason_by_array(part)\n"
+        "            self._fitting += reason is None\n",
         (
             "owner/parties/test_gathering.py::test_an_array_never_decides_whether_there_is_a_release",
         ),
@@ -316,7 +316,7 @@ MUTANTS = (
     Mutant(
         "who-has-records",
         "owner/parties/gathering.py",
-        "        if not self._batches and not self._may_be_empty:\n",
+        "        if not self._batches and not self.may_be_empty:\n",
         "        if not self._batches:\n",
         ("owner/parties/test_party_tables.py::test_whether_a_party_has_records_shows_nowhere",),
         "A refusal tells that no enrolled party has a record.",

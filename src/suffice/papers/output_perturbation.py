@@ -76,7 +76,7 @@ class Distilled(_ReleasedModel):
             raise ParameterError(
                 "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
             )
-        if public.private_auxiliary and public.auxiliary.fitted:
+        if public.asked.private_auxiliary and public.auxiliary.fitted:
             raise ParameterError(FITTED_ON_ROWS)
         super().__init__(public)
         self._majority, self._lam = majority, lam
@@ -94,7 +94,7 @@ class Distilled(_ReleasedModel):
         """Return how far one party (and one private row) moves the gradient of the risk."""
         auxiliary = self.public.auxiliary
         factor = gradient_change(len(self.public.classes))
-        if not self.public.private_auxiliary:
+        if not self.public.asked.private_auxiliary:
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape
         bound = auxiliary.pipeline.norm_bound + math.sqrt(width) * auxiliary.step / 2  # on the grid
@@ -111,7 +111,7 @@ class Distilled(_ReleasedModel):
 
     def row_set(self, arrays: Mapping[str, np.ndarray]) -> RowSet:
         """Return the name of the auxiliary rows; of private ones the released model's name."""
-        if not self.public.private_auxiliary:
+        if not self.public.asked.private_auxiliary:
             return super().row_set(arrays)
         released = arrays["coefficients"]
         content = hashlib.sha256(b"private auxiliary rows\0" + released.tobytes())

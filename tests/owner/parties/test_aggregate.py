@@ -145,9 +145,9 @@ def test_whitened_noise_is_never_more_than_even_noise():
     """In every direction, but for the floor of 1e-6, and much less where rows vary little."""
     for classes in (2, 3):
         covariances = [
-            PrivateEnsemble(1.0, 1e-5, classes=tuple(range(classes)), noise_shape=noise).covariance(
-                AUX, enrolled=10
-            )
+            PrivateEnsemble(1.0, 1e-5, classes=tuple(range(classes)), noise_shape=noise)
+            .procedure(AUX, Enrolled(10))
+            .covariance()
             for noise in ("whitened", "even")
         ]
         gap = covariances[1].dense(4) - covariances[0].dense(4)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import assert_noise, auxiliary_rows
+from suffice.engines.engine import fold
 from suffice.errors import ParameterError, TableError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.parties.contribution import (
@@ -36,6 +37,10 @@ LARGE = 1e6
 
 def sums_of(classes: int, samples: int) -> ClassSums:
     return ClassSums(AUX, classes, samples)
+
+
+def gathering(samples: int, *sent: PartyContribution) -> Gathering:
+    return fold([sent], Gathering("class-sums", AUX, THREE, Enrolled(3), samples=samples))
 
 
 # --- what one party can move
@@ -71,11 +76,11 @@ def test_two_parties_are_as_far_apart_as_the_noise_is_for(classes):
 def test_an_array_that_was_not_held_to_the_ball_counts_as_zero():
     sums = sums_of(3, 2)
     part = PartyContribution.of_mapped("p", np.ones((9, 4)), np.zeros(9, int), sums, THREE)
-    just_inside = Gathering("class-sums", AUX, THREE, Enrolled(3), samples=2).take([part])
+    just_inside = gathering(2, part)
     assert just_inside.result().accepted == 1
     array = part.array + part.array // 10**6
     longer = PartyContribution(**{**vars(part), "array": array})
-    gathered = Gathering("class-sums", AUX, THREE, Enrolled(3), samples=2).take([longer]).result()
+    gathered = gathering(2, longer).result()
     assert gathered.accepted == 0
     assert not gathered.total.any()
     assert "longer than all agreed on" in gathered.rejected[0].reason
@@ -83,12 +88,11 @@ def test_an_array_that_was_not_held_to_the_ball_counts_as_zero():
 
 def test_sums_for_another_number_of_records_belong_to_another_round():
     part = PartyContribution.of_mapped("p", np.ones((2, 4)), np.zeros(2, int), sums_of(3, 2), THREE)
-    gathering = Gathering("class-sums", AUX, THREE, Enrolled(3), samples=3).take([part])
     with pytest.raises(ParameterError, match="another grid"):
-        gathering.check()
+        gathering(3, part).check()
     votes = PartyContribution.of("q", np.zeros(50, int), AUX, classes=THREE)
     with pytest.raises(ParameterError, match="it holds operator, but this round needs class-sums"):
-        Gathering("class-sums", AUX, THREE, Enrolled(3), samples=3).take([votes]).check()
+        gathering(3, votes).check()
 
 
 # --- the statistic
@@ -234,11 +238,14 @@ def test_the_method_follows_from_public_numbers():
 
 def test_requests_of_other_methods_are_named_as_before():
     """A ledger repeats the file of the same request: its description must not change."""
-    round_ = PrivateEnsemble(1.0, 1e-5).procedure(AUX, Enrolled(5)).public
-    assert "samples" not in round_.request
-    asked = PrivateEnsemble(1.0, 1e-5, "class-sums", samples=4).procedure(AUX, Enrolled(5))
-    assert asked.public.request["samples"] == 4
-    assert asked.public.request["method"] == "class-sums"
+
+    def request(**options):
+        procedure = PrivateEnsemble(1.0, 1e-5, **options).procedure(AUX, Enrolled(5))
+        return procedure.parameters(procedure.accumulator(identified=False))
+
+    assert "samples" not in request()
+    asked = request(method="class-sums", samples=4)
+    assert (asked["samples"], asked["method"]) == (4, "class-sums")
 
 
 def test_what_does_not_fit_is_said():

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from builders import auxiliary_rows, contributions, random_shares
+from suffice.engines.engine import fold
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
+from suffice.owner.mechanism import Payment, make_release
 from suffice.owner.parties.contribution import VOTE, AuxiliaryRows, PartyContribution, reach
 from suffice.owner.parties.ensemble import PrivateEnsemble
-from suffice.owner.parties.gathering import Enrolled, Gathering, VoteTally
+from suffice.owner.parties.gathering import Enrolled, Gathering, RoundSource, VoteTally
 from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()
@@ -25,7 +27,7 @@ def part(party: str, voter, classes: int = 3, auxiliary=AUX, **options) -> Party
 
 def gather(sent, enrolled, statistic: str = "operator", classes: int = 3):
     gathering = Gathering(statistic, AUX, tuple(range(classes)), Enrolled.of(enrolled), 1e-4)
-    return gathering.take(sent).result()
+    return fold([sent], gathering).result()
 
 
 def test_the_sum_is_that_of_the_contributions_whatever_they_hold():
@@ -264,3 +266,16 @@ def test_a_tally_without_votes_is_released_all_the_same():
     ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
     out = ensemble.aggregate(VoteTally(AUX, THREE, enrolled), AUX, enrolled=enrolled, ledger=None)
     assert (out.accepted, out.missing) == (0, ("ann", "bob"))
+
+
+def test_progress_counts_contributions_whatever_they_come_as(tmp_path):
+    """A terminal shows how many were read; a path has no length that could be counted."""
+    sent = [part(f"p{i}", np.arange(30) % 3) for i in range(3)]
+    for item in sent:
+        item.save(tmp_path / f"{item.party}.part")
+    files = sorted(tmp_path.glob("*.part"))
+    for given in (sent, files, [path.read_bytes() for path in files]):
+        counted = []
+        source = RoundSource(given, auxiliary=AUX, enrolled=9, progress=counted.append)
+        make_release(PrivateEnsemble(1.0, 1e-5, classes=THREE), source, Payment(None))
+        assert counted == [1, 1, 1]

@@ -9,6 +9,7 @@ from scipy import stats
 from builders import auxiliary_rows
 from suffice.errors import ParameterError
 from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties, theorem_4
+from suffice.owner.parties.gathering import Enrolled
 
 
 def printed(parties: int, rows: int, features: int, epsilon: float, lam: float) -> float:
@@ -40,7 +41,7 @@ def test_a_plan_knows_the_noise_of_the_release():
     aux = auxiliary_rows(200)
     for classes, factor in ((2, 2.0), (3, math.sqrt(2))):
         ensemble = PrivateEnsemble(0.7, 1e-5, classes=tuple(range(classes)))
-        dense = ensemble.covariance(aux, enrolled=90).dense(4)
+        dense = ensemble.procedure(aux, Enrolled(90)).covariance().dense(4)
         moment = aux.rows.T @ aux.rows / 200
         z = ensemble.guarantees(aux, enrolled=90)[0].event.multiplier
         expected = (factor * z / 90) ** 2 * moment

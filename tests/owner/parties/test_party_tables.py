@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from builders import auxiliary_rows
+from suffice.engines.engine import fold
 from suffice.errors import ParameterError, TableError
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import Aggregation, PrivateEnsemble
@@ -60,7 +61,7 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
             for name, single_table in zip(own.names, single_tables, strict=True)
         ]
         together = own.tally(AUX, 0.01, everybody).gathered(statistic)
-        single = Gathering(statistic, AUX, declared, everybody).take(parts).result()
+        single = fold([parts], Gathering(statistic, AUX, declared, everybody)).result()
         assert np.array_equal(together.total, single.total)
         assert single.rejected == together.rejected == ()
     averaged = list(own.averaged(AUX, 0.01))

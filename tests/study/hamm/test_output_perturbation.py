@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from builders import auxiliary_rows, contributions, random_shares
+from suffice.engines.engine import fold
 from suffice.errors import OptimisationError, ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties.contribution import (
@@ -18,7 +19,7 @@ from suffice.owner.parties.contribution import (
     reach,
 )
 from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble, Round
-from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.gathering import Enrolled, Gathering, RoundSource
 from suffice.papers import output_perturbation
 from suffice.privacy.guarantee import Budget, Unit
 
@@ -27,15 +28,15 @@ ROWS = AUX.given
 THREE = (0, 1, 2)
 
 
+def round_of(auxiliary, enrolled: int, classes: int = 2, *, private: bool = False) -> Round:
+    declared = tuple(range(classes))
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=declared, private_auxiliary=private)
+    return ensemble.public(RoundSource((), auxiliary=auxiliary, enrolled=enrolled))
+
+
 def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
-    public = Round(
-        options.pop("auxiliary", AUX),
-        tuple(range(classes)),
-        Enrolled(enrolled),
-        "auto",
-        1.0,
-        1e-5,
-        private_auxiliary=options.pop("private", False),
+    public = round_of(
+        options.pop("auxiliary", AUX), enrolled, classes, private=options.pop("private", False)
     )
     majority = method == "majority-model"
     return output_perturbation.Distilled(public, lam, majority=majority)
@@ -179,9 +180,9 @@ def test_averaged_parameters_cannot_leave_their_ball(rng):
     inside = replace(sent[0], party="inside", array=longest)
     outside = replace(sent[0], party="outside", array=longest + np.array([2, 0, 0, 0]))
     gathering = Gathering("parameters", AUX, (0, 1), Enrolled(9), 1e-4)
-    gathered = gathering.take([*sent, inside, outside]).result()
+    gathered = fold([[*sent, inside, outside]], gathering).result()
     assert [r.party for r in gathered.rejected] == ["outside"]
-    public = Round(AUX, (0, 1), Enrolled(9), "auto", 1.0, 1e-5)
+    public = round_of(AUX, 9)
     procedure = output_perturbation.Averaged(public, 1e-4)
     assert (
         2 * np.linalg.norm(inside.array) <= procedure.noise.sensitivity.l2 < 2 * limit * (1 + 1e-9)

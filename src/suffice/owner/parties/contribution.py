@@ -31,9 +31,8 @@ from suffice.owner.mean_operator import (
     operator_columns,
     whitening,
 )
-from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
+from suffice.privacy.noise import GaussianNoise, Noise, Sensitivity
 from suffice.release.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
-from suffice.release.release import RowSet
 from suffice.tables.columns import (
     Classes,
     check_classes,
@@ -165,23 +164,6 @@ class AuxiliaryRows:
         """
         names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
         return f"auxiliary rows {hash_rows(self.table, names).result()}"
-
-    def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
-        """Return the name of the rows for a release.
-
-        Parameters
-        ----------
-        ordered : bool
-            Whether the order of the rows counts.
-        found_at : str, optional
-            Where others can find the rows.
-
-        Returns
-        -------
-        RowSet
-            The number of rows, their hash and their address.
-        """
-        return RowSet(self.count, self.hashes[ordered], found_at)
 
     @property
     def step(self) -> float:
@@ -443,12 +425,7 @@ def operator_weights(weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(weights.T, dtype=np.float64)
 
 
-_MOST_KNORM_NUMBERS = (
-    100_000  # numbers: each is drawn to hundreds of bits, which takes minutes by then
-)
-_VARIANCE_FLOOR = (
-    2.0**-20
-)  # of the largest variance: directions with less are whitened to this only
+_VARIANCE_FLOOR = 2.0**-20  # of the largest variance: directions with less are whitened to this
 
 
 def reach(codes: np.ndarray, shape: Shape | None) -> float:
@@ -471,22 +448,6 @@ def reach(codes: np.ndarray, shape: Shape | None) -> float:
     largest = float(np.linalg.eigvalsh(rows.T @ rows / count)[-1]) + more * energy
     bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
     return bound
-
-
-def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-    """Return the noise of a mechanism, "auto": Gaussian where delta allows it."""
-    if mechanism == "auto":
-        mechanism = "gaussian" if delta > 0 else "knorm"
-    if mechanism == "gaussian":
-        return GaussianNoise.calibrated(sensitivity, epsilon, delta)
-    if mechanism == "knorm":
-        if sensitivity.dimension > _MOST_KNORM_NUMBERS:
-            raise ParameterError(
-                "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
-                " Gaussian noise."
-            )
-        return KNormNoise.calibrated(sensitivity, epsilon)
-    raise ParameterError("mechanism must be one of auto, gaussian, knorm.")
 
 
 def whitened_shape(codes: np.ndarray) -> Shape | None:
@@ -765,17 +726,24 @@ class PartyContribution:
                 f"statistic must be one of {', '.join(STATISTICS[:2])}. For others, use"
                 " PartyContribution.of_parameters or of_records."
             )
-        ordered = statistic == "votes"
-        array = weights if ordered else auxiliary.sums(operator_weights(weights))
-        return cls(
-            party=check_name(party),
-            statistic=statistic,
-            array=array,
-            rows=auxiliary.hashes[ordered],
-            pipeline=auxiliary.pipeline.digest(),
-            grid=auxiliary.grid,
-            classes=classes,
-        )
+        voted = statistic == "votes"
+        array = weights if voted else auxiliary.sums(operator_weights(weights))
+        grid = auxiliary.grid
+        return cls._named(party, statistic, array, auxiliary, grid=grid, classes=classes)
+
+    @classmethod
+    def _named(
+        cls,
+        party: str,
+        statistic: str,
+        array: np.ndarray,
+        auxiliary: AuxiliaryRows,
+        *,
+        grid: str,
+        classes: Classes,
+    ) -> "PartyContribution":
+        rows, pipeline = auxiliary.hashes[statistic == "votes"], auxiliary.pipeline.digest()
+        return cls(check_name(party), statistic, array, rows, pipeline, grid, classes)
 
     @classmethod
     def of_parameters(
@@ -832,15 +800,9 @@ class PartyContribution:
         size = max(float(np.linalg.norm(theta)), 1e-300)
         flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
         step = parameter_step(radius)
-        return cls(
-            party=check_name(party),
-            statistic="parameters",
-            array=np.rint(flat / step).astype(np.int64),
-            rows=auxiliary.hashes[0],
-            pipeline=auxiliary.pipeline.digest(),
-            grid=f"steps of {step!r}",
-            classes=declared,
-        )
+        array = np.rint(flat / step).astype(np.int64)
+        grid = f"steps of {step!r}"
+        return cls._named(party, "parameters", array, auxiliary, grid=grid, classes=declared)
 
     @classmethod
     def of_records(
@@ -905,15 +867,9 @@ class PartyContribution:
     ) -> "PartyContribution":
         """Return the class sums of rows that are mapped already, with class codes."""
         check_samples(sums.samples)
-        return cls(
-            party=check_name(party),
-            statistic="class-sums",
-            array=sums.of(rows, codes),
-            rows=sums.auxiliary.hashes[0],
-            pipeline=sums.auxiliary.pipeline.digest(),
-            grid=sums.grid,
-            classes=classes,
-        )
+        array = sums.of(rows, codes)
+        auxiliary, grid = sums.auxiliary, sums.grid
+        return cls._named(party, "class-sums", array, auxiliary, grid=grid, classes=classes)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write a ``*.part`` file that only its owner can read. It is not private.

@@ -19,7 +19,7 @@ votes, with noise.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
@@ -60,7 +60,6 @@ from suffice.owner.parties.contribution import (
     choose_method,
     mechanism_name,
     operator_sensitivity,
-    party_noise,
     whitened_shape,
 )
 from suffice.owner.parties.gathering import (
@@ -83,7 +82,7 @@ from suffice.owner.scaling import warn_of_same_rows
 from suffice.owner.source import OwnerReport
 from suffice.privacy.calibrate import check_delta, check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
+from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, KNormNoise, Noise, Sensitivity
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.tables.columns import Classes, check_classes
 
@@ -426,6 +425,7 @@ def theorem_4(
     return noise + 16 * (32 + math.log(1 / _FAILURE_PROBABILITY)) / (lam * rows)
 
 
+_MOST_KNORM_NUMBERS = 100_000  # each is drawn to hundreds of bits: it takes minutes by then
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
 _SHOWN_PARTIES = 8  # of many parties
 _OWN_DATA = Assumption(
@@ -450,19 +450,28 @@ class Round(Public):
     auxiliary: AuxiliaryRows
     classes: Classes
     enrolled: Enrolled
-    mechanism: str  # the noise: auto, gaussian or knorm
-    epsilon: float
-    delta: float
-    private_auxiliary: bool = False  # whether the auxiliary rows are protected
-    request: Mapping[str, Any] | None = None  # the fields that the aggregator asked with
-    sent: Callable[[], Iterable[Any]] = tuple  # yields contributions, or the records of one table
-    start: Callable[[str], PartyExact] | None = None  # returns an empty sum for a statistic
-    auxiliary_dataset: str | None = None  # of protected auxiliary rows, in the ledger
-    found_at: str | None = None  # where others can find public auxiliary rows
+    asked: "PrivateEnsemble"
+    source: RoundSource  # holds what parties sent, or the records of one table: private
 
     def parts(self) -> Sequence[Stream]:
         """Return what parties sent, or the records of their table."""
-        return [Stream(self.sent, STAYS)]
+        source = self.source
+        if isinstance(source, PartySource):
+            columns = source.label or "", source.party
+            return [Stream(partial(record_batches, source.data, self.auxiliary, *columns), STAYS)]
+        sent = () if isinstance(source.data, VoteTally) else source.data
+        return [Stream(lambda: ([item] for item in sent), STAYS)]
+
+    def start(self, statistic: str) -> PartyExact:
+        """Return an empty sum of a statistic; a tally is finished already."""
+        asked, source = self.asked, self.source
+        parties = self.auxiliary, self.classes, self.enrolled, asked.lam, asked.samples or 1
+        if isinstance(source, PartySource):
+            label = source.label or ""
+            return PartyRecords(statistic, *parties, label=label, party=source.party)
+        if isinstance(source.data, VoteTally):
+            return TallySum(statistic, *parties, tally=source.data)
+        return Gathering(statistic, *parties)
 
     @property
     def columns(self) -> int:
@@ -475,8 +484,16 @@ class Round(Public):
         return self.columns * len(self.auxiliary.pipeline.outputs)
 
     def noise(self, sensitivity: Sensitivity) -> Noise:
-        """Return noise for this sensitivity, at the epsilon and delta of the round."""
-        return party_noise(self.mechanism, sensitivity, self.epsilon, self.delta)
+        """Return noise for this sensitivity, "auto": Gaussian where delta allows it."""
+        mechanism, epsilon, delta = self.asked.mechanism, self.asked.epsilon, self.asked.delta
+        if mechanism == "gaussian" or (mechanism == "auto" and delta > 0):
+            return GaussianNoise.calibrated(sensitivity, epsilon, delta)
+        if sensitivity.dimension > _MOST_KNORM_NUMBERS:
+            raise ParameterError(
+                "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
+                " Gaussian noise."
+            )
+        return KNormNoise.calibrated(sensitivity, epsilon)
 
     def noise_within(self, two: float) -> Noise:
         """Return noise on an operator or a model that one party moves by ``two`` steps at most."""
@@ -516,13 +533,12 @@ class PartyProcedure(Procedure[PartyExact]):
     def accumulator(self, *, identified: bool) -> PartyExact:
         """Return an empty sum."""
         del identified
-        assert self.public.start is not None  # noqa: S101  # for the type checker
         return self.public.start(self.statistic)
 
     def check(self, exact: PartyExact) -> None:
         """Raise if the contributions are not of this round; empty records are no error."""
         exact.check()
-        if self.public.private_auxiliary:
+        if self.public.asked.private_auxiliary:
             auxiliary = self.public.auxiliary
             warn_of_same_rows(auxiliary.hashes[0], auxiliary.pipeline.origin.rows)
 
@@ -554,23 +570,19 @@ class PartyProcedure(Procedure[PartyExact]):
         counted = (("parties", f"{gathered.accepted:,} counted"),)
         return OwnerReport(tuple(lines), counted, facts)
 
-    def guarantees(self, exact: PartyExact) -> tuple[Guarantee, ...]:
-        """Return the guarantees per party, and per protected auxiliary row."""
-        del exact
-        return self.stated_guarantees()
-
-    def stated_guarantees(self) -> tuple[Guarantee, ...]:
+    def guarantees(self, exact: PartyExact | None = None) -> tuple[Guarantee, ...]:
         """Return the guarantees per party, and per protected row; no contribution is needed.
 
         The noise for protected rows is calibrated to a party and a row that change together, so
         that the same event bounds either.
         """
-        public, private = self.public, self.public.private_auxiliary
+        del exact
+        public, private = self.public, self.public.asked.private_auxiliary
         count, enrolled = public.auxiliary.count, "the number of enrolled parties"
         rows = f"the {count:,} auxiliary rows"
         if private:
             rows = f"that there are {count:,} auxiliary rows, and how they are mapped"
-        delta = 0.0 if self.noise.event.pure else public.delta
+        delta = 0.0 if self.noise.event.pure else public.asked.delta
         guarantees = [
             Guarantee(
                 unit=Unit.PARTY,
@@ -602,11 +614,17 @@ class PartyProcedure(Procedure[PartyExact]):
     def parameters(self, exact: PartyExact) -> Mapping[str, Any]:
         """Return the public description of the request."""
         del exact
-        public = self.public
-        private = public.private_auxiliary
+        public, asked = self.public, self.public.asked
+        private, method = asked.private_auxiliary, asked.released_method
         return {
             "kind": "parties",
-            **(public.request or {}),
+            "method": method,
+            "mechanism": asked.mechanism,
+            "noise": asked.noise_shape,
+            "epsilon": asked.epsilon,
+            "delta": asked.delta,
+            "lam": asked.lam,
+            **({"samples": asked.samples} if method == "class-sums" else {}),
             "classes": list(public.classes),
             "enrolled": public.enrolled.count,
             "enrolment": public.enrolled.digest(),
@@ -620,10 +638,10 @@ class PartyProcedure(Procedure[PartyExact]):
     def also(self, guarantees: tuple[Guarantee, ...]) -> Sequence[DatasetCharge]:
         """Return the charge of protected auxiliary rows."""
         public = self.public
-        if not public.private_auxiliary:
+        if not public.asked.private_auxiliary:
             return ()
         fingerprint = public.auxiliary.fingerprint()
-        return [DatasetCharge(public.auxiliary_dataset or "", guarantees[1:], fingerprint)]
+        return [DatasetCharge(public.source.auxiliary_dataset or "", guarantees[1:], fingerprint)]
 
     def draw(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release, with fresh noise."""
@@ -644,7 +662,8 @@ class PartyProcedure(Procedure[PartyExact]):
     def row_set(self, arrays: Mapping[str, np.ndarray]) -> RowSet:
         """Return the name of the auxiliary rows."""
         del arrays
-        return self.public.auxiliary.row_set(ordered=self.ordered, found_at=self.public.found_at)
+        auxiliary = self.public.auxiliary
+        return RowSet(auxiliary.count, auxiliary.hashes[self.ordered], self.public.source.found_at)
 
 
 class _OperatorProcedure(PartyProcedure):
@@ -784,12 +803,8 @@ METHODS = {
     "majority-model": "votes",
     "average": "parameters",
 }  # and what each needs of a party
-# Methods that the papers state and `auto` never takes: the module that makes their procedures.
-_FROM_THE_PAPERS = {
-    "soft": "suffice.papers.output_perturbation",
-    "majority-model": "suffice.papers.output_perturbation",
-    "average": "suffice.papers.output_perturbation",
-}
+# Makes the procedures of other methods, which the papers state and `auto` never takes.
+_OF_THE_PAPERS = "suffice.papers.output_perturbation"
 
 
 @dataclass(frozen=True)
@@ -982,56 +997,7 @@ class PrivateEnsemble(Mechanism[Round]):
 
     def public(self, source: RoundSource) -> Round:
         """Return the round: auxiliary rows, classes and enrolled parties."""
-        sent, start = self._contents(source)
-        return Round(
-            source.rows,
-            self.declared_classes(),
-            source.parties,
-            self.mechanism,
-            self.epsilon,
-            self.delta,
-            self.private_auxiliary,
-            request={
-                "method": self.released_method,
-                "mechanism": self.mechanism,
-                "noise": self.noise_shape,
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "lam": self.lam,
-                **({"samples": self.samples} if self.released_method == "class-sums" else {}),
-            },
-            sent=sent,
-            start=start,
-            auxiliary_dataset=source.auxiliary_dataset,
-            found_at=source.found_at,
-        )
-
-    def _contents(self, source: RoundSource) -> tuple[Any, Any]:
-        """Return how what parties sent is read, and how its sum begins."""
-        rows, classes, parties = source.rows, self.declared_classes(), source.parties
-        if isinstance(source, PartySource):
-            label, party = source.label or "", source.party
-            return (
-                lambda: record_batches(source.data, rows, label, party),
-                lambda statistic: PartyRecords(
-                    rows,
-                    label,
-                    classes,
-                    party,
-                    parties,
-                    statistic=statistic,
-                    lam=self.lam,
-                    samples=self.samples or 1,
-                ),
-            )
-        if isinstance(source.data, VoteTally):
-            return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
-        return (
-            lambda: source.data,
-            lambda statistic: Gathering(
-                statistic, rows, classes, parties, self.lam, samples=self.samples or 1
-            ),
-        )
+        return Round(source.rows, self.declared_classes(), source.parties, self, source)
 
     def choose(self, public: Round) -> PartyProcedure:
         """Return how a release is made, calibrated before anything private is seen."""
@@ -1049,7 +1015,7 @@ class PrivateEnsemble(Mechanism[Round]):
             return NoisyClassSums(public, check_samples(self.samples))
         if method == "vote-table":
             return NoisyVotes(public)
-        procedure: PartyProcedure = import_module(_FROM_THE_PAPERS[method]).procedure_of(
+        procedure: PartyProcedure = import_module(_OF_THE_PAPERS).procedure_of(
             method, public, self.lam
         )
         return procedure
@@ -1166,26 +1132,7 @@ class PrivateEnsemble(Mechanism[Round]):
         tuple of Guarantee
             Per party, and per record of protected auxiliary rows.
         """
-        return self.procedure(auxiliary, Enrolled.of(enrolled)).stated_guarantees()
-
-    def covariance(
-        self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
-    ) -> Covariance:
-        """Return the covariance of the noise of a release, per column.
-
-        Parameters
-        ----------
-        auxiliary : AuxiliaryRows
-            The rows that the parties vote on.
-        enrolled : Enrolled, int or sequence of str
-            The public number of parties, or their names.
-
-        Returns
-        -------
-        Covariance
-            The covariance of the noise.
-        """
-        return self.procedure(auxiliary, Enrolled.of(enrolled)).covariance()
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).guarantees()
 
     def procedure(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> PartyProcedure:
         """Return how a release is made, from public facts."""
@@ -1203,10 +1150,7 @@ class PrivateEnsemble(Mechanism[Round]):
         for being empty.
         """
         source = RoundSource(contributions, auxiliary=auxiliary, enrolled=enrolled)
-        sent, start = self._contents(source)
-        exact = start(METHODS[self.released_method])
-        for item in sent():
-            exact.update(item)
+        public = self.public(source)
+        exact = source.fold(public.parts(), partial(public.start, METHODS[self.released_method]))
         exact.check()
-        gathered: Gathered = exact.result()
-        return gathered
+        return exact.result()

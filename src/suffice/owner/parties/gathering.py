@@ -143,9 +143,7 @@ _SHOWN_REASONS = 3  # of the reasons why headers do not fit
 class Gathered:
     """The exact sum over parties, which is private, and what happened to each contribution."""
 
-    statistic: str  # what was summed: operator, votes, parameters or class-sums
     total: np.ndarray  # of the statistic's shape
-    enrolled: Enrolled
     accepted: int  # how many contributions were counted
     rejected: tuple[Rejection, ...]  # those that counted as zero
     missing: tuple[str, ...]  # enrolled parties without a contribution, where names are known
@@ -153,13 +151,17 @@ class Gathered:
     content: bytes  # what identifies the contributions behind the sum
 
 
+@dataclass(eq=False, repr=False)
 class PartyExact(ABC):
     """What parties said, summed exactly: contributions, a finished tally, or records of a table."""
 
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of contributions, tallies or records."""
+    statistic: str  # what is summed
+    auxiliary: AuxiliaryRows  # this and the next two are those of the round
+    classes: Classes
+    enrolled: Enrolled
+    lam: float = 1e-4  # the penalty behind parameters
+    samples: int = 1  # the number of records behind class sums
+    count: int = field(default=0, init=False)  # of contributions, tallies or records
 
     def update(self, batch: Any) -> None:
         """Take in a contribution, or records; a finished tally takes in nothing."""
@@ -184,75 +186,51 @@ class PartyExact(ABC):
         return self.result().content
 
 
+@dataclass(eq=False, repr=False)
 class Gathering(PartyExact):
     """Checks contributions against public rows and classes, and sums what passes.
 
-    ``statistic`` is what will be summed; where that is the operator, votes are taken as well, and
-    become one. ``lam`` is the penalty behind parameters, ``samples`` the number of records behind
-    class sums.
+    Where the operator is summed, votes are taken as well, and become one.
     """
 
-    def __init__(
-        self,
-        statistic: str,
-        auxiliary: AuxiliaryRows,
-        classes: Classes,
-        enrolled: Enrolled,
-        lam: float = 1e-4,
-        *,
-        samples: int = 1,
-    ) -> None:
-        if statistic not in STATISTICS:
-            raise ParameterError(f"statistic must be one of {', '.join(STATISTICS)}.")
-        self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
-        self._enrolled, self._lam = enrolled, lam
-        self._sums = ClassSums(auxiliary, len(classes), samples)
-        lines = (operator_columns(len(classes)), len(auxiliary.pipeline.outputs))
-        self._shapes = dict.fromkeys(STATISTICS, lines) | {"votes": (auxiliary.count, len(classes))}
+    def __post_init__(self) -> None:
+        classes, auxiliary = self.classes, self.auxiliary
+        self._sums = ClassSums(auxiliary, len(classes), self.samples)
+        self._shapes = dict.fromkeys(STATISTICS, self._sums.shape)
+        self._shapes["votes"] = (auxiliary.count, len(classes))
         self._pipeline = auxiliary.pipeline.digest()
-        self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
+        self._total = np.zeros(self._shapes[self.statistic], dtype=np.int64)
         self._lines: list[tuple[str, bytes]] = []
         self._sources: dict[str, str] = {}
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
-        self._count = 0
 
-    @property
-    def count(self) -> int:
-        """The number of contributions."""
-        return self._count
-
-    def take(self, sent: Iterable[Sent]) -> "Gathering":
-        """Take in several contributions, files of them, or their bytes."""
-        for item in sent:
-            self.update(item)
-        return self
-
-    def update(self, item: Sent) -> None:
-        """Take in a contribution; a party that sent two is an error.
+    def update(self, batch: Iterable[Sent]) -> None:
+        """Take in contributions, files of them, or their bytes; a party that sent two is an error.
 
         Two contributions under one name cannot be told apart, so that neither is chosen: remove
         one and gather again. Nothing was spent.
         """
-        source = str(item) if isinstance(item, str | Path) else ""
-        self._count += 1
-        try:
-            part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
-        except SufficeError as error:
-            self._rejected.append(Rejection(UNKNOWN, source, str(error)))
-            return
-        self._register_party(part.party, source)
-        reason = self._reason_by_header(part)
-        self._fitting += reason is None
-        reason = reason or self._reason_by_shape(part) or self._reason_by_numbers(part)
-        if reason:
-            self._rejected.append(Rejection(part.party, source, reason))
-            return
-        array = part.array.astype(np.int64)
-        if part.statistic != self._statistic:  # votes, where their operator is wanted
-            array = self._auxiliary.sums(operator_weights(array))
-        self._total += array
-        self._lines.append((part.party, hashlib.sha256(array.tobytes()).digest()))
+        for item in batch:
+            source = str(item) if isinstance(item, str | Path) else ""
+            self.count += 1
+            try:
+                part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
+            except SufficeError as error:
+                self._rejected.append(Rejection(UNKNOWN, source, str(error)))
+                continue
+            self._register_party(part.party, source)
+            reason = self._reason_by_header(part)
+            self._fitting += reason is None
+            reason = reason or self._reason_by_array(part)
+            if reason:
+                self._rejected.append(Rejection(part.party, source, reason))
+                continue
+            array = part.array.astype(np.int64)
+            if part.statistic != self.statistic:  # votes, where their operator is wanted
+                array = self.auxiliary.sums(operator_weights(array))
+            self._total += array
+            self._lines.append((part.party, hashlib.sha256(array.tobytes()).digest()))
 
     def check(self) -> None:
         """Raise if no contribution's header is of this round: the release would be noise alone.
@@ -284,23 +262,23 @@ class Gathering(PartyExact):
                 " the two contributions."
             )
         self._sources[party] = source
-        if self._enrolled.names is None and len(self._sources) > self._enrolled.count:
+        if self.enrolled.names is None and len(self._sources) > self.enrolled.count:
             raise ParameterError(
-                f"More than the {self._enrolled.count} enrolled parties contributed. Correct the"
+                f"More than the {self.enrolled.count} enrolled parties contributed. Correct the"
                 " number of enrolled parties, which is public."
             )
 
     def _reason_by_header(self, part: PartyContribution) -> str | None:
         """Return why a contribution belongs elsewhere, by its header alone, or None."""
-        auxiliary, ordered = self._auxiliary, part.statistic == "votes"
+        auxiliary, ordered = self.auxiliary, part.statistic == "votes"
         reasons = (
-            (not self._enrolled.admits(part.party), STRANGER),
+            (not self.enrolled.admits(part.party), STRANGER),
             (
-                part.statistic not in _ACCEPTS[self._statistic],
-                f"it holds {part.statistic}, but this round needs {self._statistic}",
+                part.statistic not in _ACCEPTS[self.statistic],
+                f"it holds {part.statistic}, but this round needs {self.statistic}",
             ),
             (
-                part.classes != self._classes,
+                part.classes != self.classes,
                 "it declares other classes, or the same classes in another order",
             ),
             (
@@ -315,36 +293,34 @@ class Gathering(PartyExact):
         )
         return next((reason for wrong, reason in reasons if wrong), None)
 
-    def _reason_by_shape(self, part: PartyContribution) -> str | None:
-        """Return what is wrong with the array's type or shape, or None."""
-        array, shape = part.array, self._shapes[part.statistic]
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
-            return "it does not hold integers"
-        return None if array.shape == shape else f"its array has shape {array.shape}, not {shape}"
-
     @cached_property
     def _operator_limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """The largest entry by column, the sum over classes, the whitening, the norm after it."""
-        codes = self._auxiliary.codes
+        codes = self.auxiliary.codes
         shape = whitened_shape(codes)
         whiten = np.eye(codes.shape[1]) if shape is None else shape.matrix / 2.0**shape.bits
         norm = VOTE * len(codes) * reach(codes, shape) * (1 + 1e-6)
         return VOTE * np.abs(codes).sum(axis=0), VOTE * codes.sum(axis=0), whiten, norm
 
-    def _reason_by_numbers(self, part: PartyContribution) -> str | None:
-        """Return why no votes, penalised minimiser or class sums give these numbers, or None.
+    def _reason_by_array(self, part: PartyContribution) -> str | None:
+        """Return why no votes, penalised minimiser or class sums give this array, or None.
 
         Honest contributions keep every limit. The guarantee of parameters and class sums rests on
         theirs; for votes the limits bound what a dishonest party can do to the sum. The operator's
         norm is taken in whitened coordinates, in which votes do as much in every direction.
         """
-        array = part.array.astype(np.float64)
+        array, shape = part.array, self._shapes[part.statistic]
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+            return "it does not hold integers"
+        if array.shape != shape:
+            return f"its array has shape {array.shape}, not {shape}"
+        array = array.astype(np.float64)
         if part.statistic == "votes":
             valid = (array >= 0).all() and (array <= VOTE).all()
             valid = valid and (array.sum(axis=1) == VOTE).all()
             return None if valid else "its votes are not proportions that add up to one in each row"
         if part.statistic == "parameters":
-            most = largest_parameters(self._auxiliary, len(self._classes), self._lam)
+            most = largest_parameters(self.auxiliary, len(self.classes), self.lam)
             within = float(np.linalg.norm(array)) <= most
             return (
                 None if within else "its parameters are larger than those of any trained classifier"
@@ -356,7 +332,7 @@ class Gathering(PartyExact):
         size = float(np.linalg.norm(array @ whiten.T))
         if not size <= norm or (np.abs(array) > columns).any():
             return "it is larger than any votes could make it"
-        if len(self._classes) > 2 and (array.sum(axis=0) != total).any():
+        if len(self.classes) > 2 and (array.sum(axis=0) != total).any():
             return "its votes do not add up to one vote for each row"
         return None
 
@@ -364,25 +340,23 @@ class Gathering(PartyExact):
         if statistic == "class-sums":
             return self._sums.grid
         if statistic != "parameters":
-            return self._auxiliary.grid
-        radius = parameter_radius(self._auxiliary, len(self._classes), self._lam)
+            return self.auxiliary.grid
+        radius = parameter_radius(self.auxiliary, len(self.classes), self.lam)
         return f"steps of {parameter_step(radius)!r}"
 
     def result(self) -> Gathered:
         """Return the sum, and a report of everything that did not enter it."""
-        content = hashlib.sha256(f"{self._statistic}\0".encode())
+        content = hashlib.sha256(f"{self.statistic}\0".encode())
         for party, digest in sorted(self._lines):
             content.update(hashlib.sha256(party.encode()).digest() + digest)
-        names = self._enrolled.names or ()
+        names = self.enrolled.names or ()
         missing = tuple(name for name in names if name not in self._sources)
         return Gathered(
-            statistic=self._statistic,
             total=self._total,
-            enrolled=self._enrolled,
             accepted=len(self._lines),
             rejected=tuple(self._rejected),
             missing=missing,
-            absent=len(missing) if names else self._enrolled.count - len(self._sources),
+            absent=len(missing) if names else self.enrolled.count - len(self._sources),
             content=content.digest(),
         )
 
@@ -463,9 +437,7 @@ class VoteTally:
             signed = operator_weights(total).astype(np.int64)
             total = signed @ self.auxiliary.codes.astype(np.int64)  # beyond what floats hold
         return Gathered(
-            statistic=statistic,
             total=total,
-            enrolled=self.enrolled,
             accepted=len(names),
             rejected=tuple(self.rejected),
             missing=tuple(n for n in self.enrolled.names or () if n not in names),
@@ -474,20 +446,11 @@ class VoteTally:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class TallySum(PartyExact):
     """A finished tally of many parties, as the sum of a round."""
 
-    tally: VoteTally
-    auxiliary: AuxiliaryRows  # this and what follows are those of the round
-    classes: Classes
-    enrolled: Enrolled
-    statistic: str
-
-    @property
-    def count(self) -> int:
-        """How many tallies there are."""
-        return 1
+    tally: VoteTally = field(kw_only=True)
 
     def check(self) -> None:
         """Raise unless the tally is of this round."""
@@ -539,7 +502,10 @@ class PartyTable:
         Where parties are ``enrolled``, a table in which none of them has a record is read as well:
         they all count as zero. Where they are enrolled by name, records of others are left out.
         """
-        records = PartyRecords(auxiliary, label, classes, party, enrolled)
+        records = PartyRecords(
+            "operator", auxiliary, classes, enrolled or Enrolled(1),
+            label=label, party=party, may_be_empty=enrolled is not None,
+        )  # fmt: skip
         return fold(record_batches(data, auxiliary, label, party), records, progress).table()
 
     def parameters(self, lam: float) -> np.ndarray:
@@ -575,9 +541,8 @@ class PartyTable:
             of_parties = self.summed(auxiliary, samples)
             if statistic == "parameters":
                 of_parties = self.averaged(auxiliary, lam)
-            public = (auxiliary, self.classes, enrolled, lam)
-            gathering = Gathering(statistic, *public, samples=samples)
-            total = gathering.take(of_parties).result()
+            sums = Gathering(statistic, auxiliary, self.classes, enrolled, lam, samples)
+            total = fold([of_parties], sums).result()
         return replace(total, rejected=(*self.strangers, *total.rejected))
 
     def summed(self, auxiliary: AuxiliaryRows, samples: int) -> Iterator[PartyContribution]:
@@ -630,6 +595,7 @@ def record_batches(
     return table.batches([*features, label, *([] if party is None else [party])])
 
 
+@dataclass(eq=False, repr=False)
 class PartyRecords(PartyExact):
     """Takes in private records of several parties, and sums what each would contribute.
 
@@ -637,42 +603,26 @@ class PartyRecords(PartyExact):
     enrolled are left out unread. Classifiers are trained once all records are read.
     """
 
-    def __init__(
-        self,
-        auxiliary: AuxiliaryRows,
-        label: str,
-        classes: Classes,
-        party: str | None,
-        enrolled: Enrolled | None,
-        *,
-        statistic: str = "operator",
-        lam: float = 1e-4,
-        samples: int = 1,
-    ) -> None:
-        self._auxiliary, self._label, self._classes = auxiliary, label, classes
-        self._party, self._may_be_empty = party, enrolled is not None
-        self._enrolled = enrolled or Enrolled(1)
-        self._statistic, self._lam, self._samples = statistic, lam, samples
+    label: str = field(kw_only=True)
+    party: str | None = field(kw_only=True)
+    may_be_empty: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
         self._codes: list[np.ndarray] = []
         self._owners: list[np.ndarray] = []  # of admitted records, in their order
         self._outside: set[str] = set()
-        self._nobody = self._count = 0
+        self._nobody = 0
         self._gathered: Gathered | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return self._count
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in records; those of parties that are not enrolled are left out unread."""
-        own = batch if self._party is None else self._admitted(batch, self._party)
+        own = batch if self.party is None else self._admitted(batch, self.party)
         if own.num_rows:
-            features = [column.name for column in self._auxiliary.pipeline.columns]
+            features = [column.name for column in self.auxiliary.pipeline.columns]
             self._batches.append(own.select(features))
-            self._codes.append(label_codes(own.column(self._label), self._classes))
-        self._count += batch.num_rows
+            self._codes.append(label_codes(own.column(self.label), self.classes))
+        self.count += batch.num_rows
 
     def _admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
         """Return the records of enrolled parties, and remember who was left out.
@@ -680,14 +630,14 @@ class PartyRecords(PartyExact):
         A record without a party is an error if only the number of parties is known.
         """
         column = batch.column(party)
-        if column.null_count and self._enrolled.names is None:
+        if column.null_count and self.enrolled.names is None:
             raise TableError(
                 f"{column.null_count} records name no party. Fill in their cells, or remove these"
                 " records."
             )
         owners = [None if value is None else str(value) for value in column.to_pylist()]
         named = {name for name in owners if name is not None}
-        admitted = {name for name in named if self._enrolled.admits(name)}
+        admitted = {name for name in named if self.enrolled.admits(name)}
         self._outside |= named - admitted
         self._nobody += column.null_count
         own = np.array([name in admitted for name in owners], dtype=bool)
@@ -699,25 +649,25 @@ class PartyRecords(PartyExact):
 
     def table(self) -> PartyTable:
         """Return the records of every party, mapped by the public pipeline."""
-        if not self._batches and not self._may_be_empty:
+        if not self._batches and not self.may_be_empty:
             raise TableError("The table has no rows. Use a table with at least one row.")
         names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
-        if self._party is not None:
+        if self.party is not None:
             owners = np.concatenate([np.zeros(0, dtype="<U1"), *self._owners])
             parties, index = np.unique(owners, return_inverse=True)
             names = parties.tolist()
-        rows = _map_records(self._auxiliary.pipeline, self._batches, index)
+        rows = _map_records(self.auxiliary.pipeline, self._batches, index)
         labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
         strangers = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
         if self._nobody:
             strangers.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
-        return PartyTable(rows, labels, index, tuple(names), self._classes, tuple(strangers))
+        return PartyTable(rows, labels, index, tuple(names), self.classes, tuple(strangers))
 
     def result(self) -> Gathered:
         """Return the sum: private. Classifiers are trained once."""
         if self._gathered is None:
             self._gathered = self.table().gathered(
-                self._auxiliary, self._statistic, self._lam, self._enrolled, self._samples
+                self.auxiliary, self.statistic, self.lam, self.enrolled, self.samples
             )
         return self._gathered
 
