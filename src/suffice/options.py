@@ -7,7 +7,7 @@ option becomes the value that the library takes.
 
 import csv
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -57,8 +57,8 @@ class Option:
         type says.
     many : bool
         It is repeatable, and ``parse`` gets a list of texts.
-    choices : type, optional
-        Enumerates the values.
+    choices : iterable of str, optional
+        All values that it can have.
     path : callable, optional
         Returns the file that a text names, if it names one: a command must not write over what it
         reads.
@@ -83,7 +83,7 @@ class Option:
     group: Group
     parse: Callable[[Any], Any] | None = None
     many: bool = False
-    choices: type[StrEnum] | None = None
+    choices: Iterable[str] | None = None
     path: Callable[[str], Path | None] | None = None
     others: tuple["Option", ...] = ()
     planned: bool = True

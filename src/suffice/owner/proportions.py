@@ -15,7 +15,6 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -221,27 +220,37 @@ class PriorCounts:
 
 
 @dataclass(frozen=True)
-class ScaledCounts:
+class _Urn:
+    """Proportions that are drawn from an urn: the noise of a draw depends on the counts."""
+
+    bags: BagSizes
+    epsilon: float
+    delta: float
+
+    @property
+    def event(self) -> Event:
+        """What one label costs: the point that sigma was chosen for; overlapping bags add up."""
+        return Approximate(self.epsilon, self.delta)
+
+    def covariance(self) -> Covariance:
+        """Return none: it depends on the counts."""
+        return Covariance("none")
+
+
+@dataclass(frozen=True)
+class ScaledCounts(_Urn):
     """Not differentially private: theta ~ Dir(sigma eta), sigma computed from the counts eta.
 
     (Iyer et al. 2016, Section 3.) For these counts and their neighbours at the same sigma the loss
     is (epsilon, delta); but a neighbour has another sigma, or none, and then nothing is released.
     """
 
-    bags: BagSizes
-    epsilon: float
-    delta: float
     rule: str = "exact"  # how sigma is computed: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10)
     kind: Protection = Protection.DATA_DEPENDENT
 
     def __post_init__(self) -> None:
         if self.rule not in DELTA_RULES:
             raise ParameterError(f"--sigma-rule must be one of {', '.join(DELTA_RULES)}.")
-
-    @property
-    def event(self) -> Event:
-        """What one label costs at the sigma of this data bag; bags that overlap add up."""
-        return Approximate(self.epsilon, self.delta)
 
     def _sigma(self, counts: np.ndarray) -> float:
         overlap = self.bags.overlap
@@ -259,10 +268,6 @@ class ScaledCounts:
         weights = [round(self._sigma(eta) * _UNIT) * eta for eta in counts]
         return np.asarray(self.bags.sizes[:, None] * np.array([_shares(w) for w in weights]))
 
-    def covariance(self) -> Covariance:
-        """Return none: it depends on the counts."""
-        return Covariance("none")
-
     def distortion(self) -> np.ndarray:
         """Return the prediction for even classes, the best case; infinite if they have no sigma."""
         classes = self.bags.classes
@@ -278,7 +283,7 @@ class ScaledCounts:
 
 
 @dataclass(frozen=True)
-class BoundedCounts:
+class BoundedCounts(_Urn):
     """Protects each label: theta ~ Dir(sigma (eta + kappa)), sigma and kappa public.
 
     The worst neighbours have counts (kappa + 1, kappa) and (kappa, kappa + 1), whatever the labels
@@ -286,9 +291,6 @@ class BoundedCounts:
     whose mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
     """
 
-    bags: BagSizes
-    epsilon: float
-    delta: float
     requested_kappa: int | None = None  # default: the power of two of least distortion
     kind: Protection = Protection.GLOBAL
 
@@ -300,11 +302,6 @@ class BoundedCounts:
                 f"This epsilon and delta need a kappa of at least {least}. Use --kappa {least} or"
                 " more (Python: kappa=...), or --mechanism gaussian."
             )
-
-    @property
-    def event(self) -> Event:
-        """What one label costs: the point that sigma was chosen for; overlapping bags add up."""
-        return Approximate(self.epsilon, self.delta)
 
     @property
     def kappa(self) -> int:
@@ -338,10 +335,6 @@ class BoundedCounts:
         shares = np.array([_shares(w) for w in padded])
         totals = self.bags.sizes + self.bags.classes * self.kappa
         return np.asarray(totals[:, None] * shares - self.kappa)
-
-    def covariance(self) -> Covariance:
-        """Return none: it depends on the counts."""
-        return Covariance("none")
 
     def distortion(self) -> np.ndarray:
         """Return the prediction for even classes, for which the draw spreads most."""
@@ -398,19 +391,6 @@ MECHANISMS = (
     "scaled-dirichlet",
     "scaled-dirichlet-bounded",
 )
-
-
-class CountMechanism(StrEnum):
-    """The mechanisms of counts; the first one takes the least predicted distortion."""
-
-    AUTO = "auto"
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-    LAPLACE_PRIOR = "laplace-prior"
-    SCALED = "scaled-dirichlet"
-    BOUNDED = "scaled-dirichlet-bounded"
-
-
 _PURE = ("laplace", "laplace-prior")
 _UNSOUND = ("scaled-dirichlet",)
 
@@ -477,15 +457,15 @@ def check_settings(mechanism: str, delta: float, kappa: int | None, sigma_rule: 
     """Raise if a setting does not belong to the mechanism; auto takes kappa, if it has a delta."""
     if kappa is not None and mechanism == "auto" and not delta:
         raise ParameterError("--kappa cannot be used without --delta. Remove --kappa.")
-    unused = []
-    if kappa is not None and mechanism not in {"auto", "scaled-dirichlet-bounded"}:
-        unused.append("--kappa")
-    if sigma_rule is not None and mechanism != "scaled-dirichlet":
-        unused.append("--sigma-rule")
-    if unused:
-        raise ParameterError(
-            f"{unused[0]} cannot be used with --mechanism {mechanism}. Remove {unused[0]}."
-        )
+    of_mechanisms = (
+        ("--kappa", kappa, {"auto", "scaled-dirichlet-bounded"}),
+        ("--sigma-rule", sigma_rule, {"scaled-dirichlet"}),
+    )
+    for name, value, users in of_mechanisms:
+        if value is not None and mechanism not in users:
+            raise ParameterError(
+                f"{name} cannot be used with --mechanism {mechanism}. Remove {name}."
+            )
 
 
 def bag_sizes(sizes: Sequence[int], classes: int | Sequence[Any], overlap: int = 1) -> BagSizes:
@@ -991,21 +971,8 @@ class SkewedBags(Mechanism[PublicTable]):
     Protects each label. The feature columns of every row, the number of rows and the class list
     are public. The release holds one bag per row, named by its class, in the order of the rows
     (kind label-responses); give it to `LabelProportions.release` as ``bags``. It has a charge of
-    its own; noisy proportions of the bags are charged on top.
-
-    Parameters
-    ----------
-    skew : float, optional
-        Probability that a row goes to the bag of its own class, for example 0.9.
-    epsilon : float, optional
-        Epsilon of each label, instead of ``skew``.
-    classes : sequence
-        The labels that can occur.
-
-    Raises
-    ------
-    ParameterError
-        Unless exactly one of ``skew`` and ``epsilon`` is given.
+    its own; noisy proportions of the bags are charged on top. Exactly one of ``skew`` and
+    ``epsilon`` is given.
     """
 
     name = "bags"
@@ -1128,23 +1095,12 @@ _UNSEEN = Assumption(
 )
 
 
-class SigmaRule(StrEnum):
-    """How sigma of a scaled Dirichlet follows from private counts."""
-
-    EXACT = "exact"
-    TAIL = "tail"
-    CHEBYSHEV = "chebyshev"
-
-
 @dataclass(frozen=True)
 class BagSource(PublicSource):
     """A table whose rows are in public bags.
 
-    Parameters
-    ----------
-    bags
-        The column of bags, a tuple of such columns, one bag per row, sets of row numbers, or what
-        `assign_bags` released.
+    ``bags`` is the column of bags, a tuple of such columns, one bag per row, sets of row numbers,
+    or what `assign_bags` released.
     """
 
     bags: Any = option(
@@ -1249,7 +1205,7 @@ class LabelProportions(LabelMechanism):
         "auto",
         "laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
         " with --unprotected). auto takes the least predicted error.",
-        choices=CountMechanism,
+        choices=("auto", *MECHANISMS),
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     names: Sequence[Any] | None = data_option(
@@ -1263,7 +1219,7 @@ class LabelProportions(LabelMechanism):
     sigma_rule: str | None = privacy_option(
         None,
         "Rule of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10).",
-        choices=SigmaRule,
+        choices=tuple(DELTA_RULES),
     )
 
     def __post_init__(self) -> None:
@@ -1307,19 +1263,13 @@ class LabelProportions(LabelMechanism):
         """
         bags = public.bags
         facts = BagSizes(bags.sizes, len(public.classes), bags.overlap)
-        name = self.mechanism
+        name, price = self.mechanism, (self.epsilon, self.delta)
         noise: CountNoise
         if name == "auto":
-            name, noise = best_count_noise(facts, self.epsilon, self.delta, self.kappa)
+            name, noise = best_count_noise(facts, *price, self.kappa)
         else:
-            noise = count_noise(
-                name,
-                facts,
-                self.epsilon,
-                self.delta,
-                kappa=self.kappa,
-                sigma_rule=self.sigma_rule or "exact",
-            )
+            rule = self.sigma_rule or "exact"
+            noise = count_noise(name, facts, *price, kappa=self.kappa, sigma_rule=rule)
         too_small = np.flatnonzero(noise.distortion() >= FARTHEST)
         if len(too_small):
             first = too_small[0]

@@ -11,10 +11,8 @@ released after the charge only.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import islice
 from operator import index
 from typing import Any, ClassVar, NoReturn
@@ -217,29 +215,6 @@ def _signs(count: int) -> np.ndarray:
     return np.where(bits, 1.0, -1.0)
 
 
-class Signs(StrEnum):
-    """How the random signs of rados are drawn."""
-
-    AUTO = "auto"
-    HADAMARD = "hadamard"
-    IID = "iid"
-
-
-class NoisePlace(StrEnum):
-    """Where noise per record is added: to the sums, or to every record before it is summed."""
-
-    SUMS = "sums"
-    RECORDS = "records"
-
-
-class RadoUnit(StrEnum):
-    """What the noise on rados can protect."""
-
-    LABEL = "label"
-    RECORD = "record"
-    ATTRIBUTE = "attribute"
-
-
 _ROUNDING_MARGIN = 1 + 1e-12  # than a handful of float operations can lose
 
 
@@ -369,9 +344,9 @@ class RadoProcedure(RecordProcedure[RadoPass]):
         """Add rows (coordinates, rows) with their labels, -1 or +1."""
         state[0].update(rows, labels)
 
-    @abstractmethod
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         """Return the rados (count, coordinates) as they leave, and what noise is in them."""
+        return state[0].result(), Covariance("none")
 
     def accumulator(self, *, identified: bool) -> RadoPass:
         """Return empty rados over fresh subsets."""
@@ -417,9 +392,6 @@ class _Plain(RadoProcedure):
     def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
         del exact
         return (_NO_GUARANTEE,)
-
-    def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
-        return state[0].result(), Covariance("none")
 
 
 class _Feature(RadoProcedure):
@@ -489,9 +461,6 @@ class _Feature(RadoProcedure):
             (position,) = self.rows.positions(self.asked.protect[0])
             flipped = rows[position] * labels < 0
         state[0].update(rows, labels, flipped)
-
-    def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
-        return state[0].result(), Covariance("none")
 
 
 class _OnLattice(RadoProcedure):
@@ -956,7 +925,7 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
         "auto",
         "Random signs: hadamard (structured, fast) or iid (independent). auto takes hadamard where"
         " it can.",
-        choices=Signs,
+        choices=("auto", "hadamard", "iid"),
         planned=False,
     )
     support: int | None = privacy_option(
@@ -978,7 +947,10 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
     epsilon: float | None = option(None, **EPSILON)
     delta: float = option(0.0, **DELTA)
     unit: Unit | str | None = privacy_option(
-        None, "What epsilon protects: label, record or attribute.", choices=RadoUnit, planned=False
+        None,
+        "What epsilon protects: label, record or attribute.",
+        choices=("label", "record", "attribute"),
+        planned=False,
     )
     attributes: Sequence[str] | None = privacy_option(
         None,
@@ -991,7 +963,7 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
     noise_on: str = privacy_option(
         "sums",
         "Where noise is added: to the sums, or to every record before it is summed.",
-        choices=NoisePlace,
+        choices=("sums", "records"),
         planned=False,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES, planned=False)

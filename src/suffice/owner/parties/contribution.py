@@ -156,11 +156,6 @@ class AuxiliaryRows:
         It covers more than the features. Another pipeline over other columns of the same rows is
         therefore charged to the same budget. Columns that are neither numbers nor categories are
         left out.
-
-        Returns
-        -------
-        str
-            The fingerprint.
         """
         names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
         return f"auxiliary rows {hash_rows(self.table, names).result()}"
@@ -200,20 +195,8 @@ class AuxiliaryRows:
     def transform(self, data: Any) -> np.ndarray:
         """Return other rows in the same coordinates, to train local classifiers on.
 
-        Parameters
-        ----------
-        data : table
-            Rows with the columns of the pipeline. They may be private.
-
-        Returns
-        -------
-        ndarray
-            The mapped rows.
-
-        Raises
-        ------
-        TableError
-            If the table has no rows or lacks a column.
+        ``data`` is a table with the columns of the pipeline. It may be private. A table without
+        rows, or without such a column, is a `TableError`.
         """
         table = _open_typed(data, self.pipeline, None)
         names = tuple(column.name for column in self.pipeline.columns)
@@ -226,21 +209,10 @@ class AuxiliaryRows:
     def raw(self, column_names: Sequence[str] | None = None) -> Any:
         """Return the rows as a classifier of one's own expects them: as they were given.
 
-        Parameters
-        ----------
-        column_names : sequence of str, optional
-            The columns that the classifier was trained on, in that order.
-
-        Returns
-        -------
-        object
-            The array or frame that was given. For a file or an Arrow table, the matrix of its
-            feature columns, or with ``column_names`` a pandas table of these columns.
-
-        Raises
-        ------
-        ParameterError
-            If a column is missing, or the matrix would hold categories.
+        That is the array or frame that was given. For a file or an Arrow table it is the matrix of
+        its feature columns, or a pandas table of ``column_names``: those that the classifier was
+        trained on, in that order. A missing column, or a matrix of categories, is a
+        `ParameterError`.
         """
         names = [column.name for column in self.pipeline.columns]
         if isinstance(self.given, np.ndarray):
@@ -337,10 +309,8 @@ def votes_of(
 ) -> np.ndarray:
     """Return the weights (N, K) of a party's votes: integers, each row with sum VOTE.
 
-    ``voter`` is a scikit-learn classifier, a function of the rows that returns labels or shares, a
-    column of labels or a matrix of shares (N, K) in the order of ``classes``. A classifier may lack
-    classes: it gives them no vote. It and a function see the rows as they were given, or ``mapped``
-    by the public pipeline; a classifier that learnt from named columns sees those, by their names.
+    A classifier may lack classes: it gives them no vote. One that learnt from named columns sees
+    those, by their names.
     """
     if form not in FORMS:
         raise ParameterError(f"votes must be one of {', '.join(FORMS)}. It is {form!r}.")
@@ -620,8 +590,10 @@ class _PartHeader:
 class PartyContribution:
     """Protects nothing: a party's exact statistic, for an aggregator that the party trusts.
 
-    `PartyContribution.of`, `of_parameters` and `of_records` make one. It must depend on the
-    party's own data alone. Nothing is checked here: the aggregator checks what it receives.
+    `PartyContribution.of`, `of_parameters` and `of_records` make one, from the public rows
+    (``auxiliary``) and the ``classes`` that all parties agreed on. Send it only to an aggregator
+    that the party trusts. It must depend on the party's own data alone. Nothing is checked here:
+    the aggregator checks what it receives.
 
     Parameters
     ----------
@@ -678,15 +650,9 @@ class PartyContribution:
 
         Parameters
         ----------
-        party : str
-            The name of the party.
         voter : classifier, callable, sequence or matrix
             What votes on the auxiliary rows: a scikit-learn classifier, a function of the rows, one
             label for each row, or proportions of shape (N, K).
-        auxiliary : AuxiliaryRows
-            The public rows that all parties vote on.
-        classes : sequence
-            The classes that all parties agreed on.
         statistic : {"operator", "votes"}
             What the contribution holds.
         votes : {"hard", "simplex"}
@@ -694,11 +660,6 @@ class PartyContribution:
         mapped : bool
             Whether a classifier or function expects the rows as mapped by the public pipeline
             (`AuxiliaryRows.transform` maps the party's own), or as they were given.
-
-        Returns
-        -------
-        PartyContribution
-            The exact contribution. Send it only to an aggregator that the party trusts.
 
         Raises
         ------
@@ -762,21 +723,10 @@ class PartyContribution:
 
         Parameters
         ----------
-        party : str
-            The name of the party.
         parameters : array
             One number for each coordinate, (d,) for two classes, else (d, K).
-        auxiliary : AuxiliaryRows
-            The public rows that all parties agreed on.
-        classes : sequence
-            The classes that all parties agreed on.
         lam : float
             Weight of the penalty that the classifier was trained with.
-
-        Returns
-        -------
-        PartyContribution
-            The exact contribution. Send it only to an aggregator that the party trusts.
 
         Raises
         ------
@@ -819,24 +769,13 @@ class PartyContribution:
 
         Parameters
         ----------
-        party : str
-            The name of the party.
         records : table
             The party's rows, with the columns of the auxiliary rows.
         labels : sequence
             One label for each row.
-        auxiliary : AuxiliaryRows
-            The public rows that all parties agreed on.
-        classes : sequence
-            The classes that all parties agreed on.
         samples : int
             The public number of records of each party that all agreed on. A party may have more
             or fewer.
-
-        Returns
-        -------
-        PartyContribution
-            The exact contribution. Send it only to an aggregator that the party trusts.
 
         Raises
         ------
@@ -872,40 +811,14 @@ class PartyContribution:
         return cls._named(party, "class-sums", array, auxiliary, grid=grid, classes=classes)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write a ``*.part`` file that only its owner can read. It is not private.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        overwrite : bool
-            Whether an existing file is replaced. Otherwise it is an error.
-
-        Raises
-        ------
-        StorageError
-            If the file cannot be written.
-        """
+        """Write a ``*.part`` file that only its owner can read. It is not private."""
         write_whole(Path(path), encode_part(self), mode=0o600, overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> "PartyContribution":
-        """Return the contribution in a ``*.part`` file. The aggregator checks its contents later.
+        """Return the contribution in a ``*.part`` file, or in its bytes; a damaged one is an error.
 
-        Parameters
-        ----------
-        source : str, Path or bytes
-            The file, or its bytes.
-
-        Returns
-        -------
-        PartyContribution
-            The contribution.
-
-        Raises
-        ------
-        ReleaseError
-            If the file is damaged, is not a contribution, or was written by another version.
+        The aggregator checks its contents later.
         """
         data = source if isinstance(source, bytes) else read_bounded(Path(source), _MOST_BYTES)
         if data[: len(PART_MAGIC)] != PART_MAGIC:

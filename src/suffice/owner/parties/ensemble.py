@@ -21,7 +21,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -768,33 +767,6 @@ def too_many_parties() -> ParameterError:
     return ParameterError("There are too many parties for one sum. Aggregate them in groups.")
 
 
-class PartyMethod(StrEnum):
-    """What is released of many parties."""
-
-    AUTO = "auto"
-    OPERATOR = "operator"
-    CLASS_SUMS = "class-sums"
-    VOTE_TABLE = "vote-table"
-    SOFT = "soft"
-    MAJORITY_MODEL = "majority-model"
-    AVERAGE = "average"
-
-
-class PartyMechanism(StrEnum):
-    """The noise on a sum over parties; the first one is Gaussian where delta allows it."""
-
-    AUTO = "auto"
-    GAUSSIAN = "gaussian"
-    KNORM = "knorm"
-
-
-class NoiseShape(StrEnum):
-    """The noise of the operator: even in whitened coordinates, or over the coordinates as given."""
-
-    WHITENED = "whitened"
-    EVEN = "even"
-
-
 METHODS = {
     "operator": "operator",
     "class-sums": "class-sums",
@@ -910,18 +882,18 @@ class PrivateEnsemble(Mechanism[Round]):
         "operator",
         "What is released: auto, class-sums, operator, vote-table, soft, majority-model or average"
         " (docs/parties.md).",
-        choices=PartyMethod,
+        choices=("auto", *METHODS),
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     mechanism: str = privacy_option(
         "auto",
         "Noise: gaussian or knorm. auto uses gaussian if delta is above 0.",
-        choices=PartyMechanism,
+        choices=("auto", "gaussian", "knorm"),
     )
     noise_shape: str = privacy_option(
         "whitened",
         "Shape of the noise on the mean operator: whitened (less noise) or even.",
-        choices=NoiseShape,
+        choices=("whitened", "even"),
     )
     lam: float = privacy_option(
         1e-4,
@@ -1021,20 +993,7 @@ class PrivateEnsemble(Mechanism[Round]):
         return procedure
 
     def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> Plan:
-        """Return what the parties could learn together, from the auxiliary rows alone.
-
-        Parameters
-        ----------
-        source : RoundSource
-            The auxiliary rows and the enrolled parties.
-        epsilons : sequence of float
-            The epsilons to compare. Default: the epsilon of this mechanism.
-
-        Returns
-        -------
-        Plan
-            One line for each method and epsilon.
-        """
+        """Return what the parties could learn together, from the auxiliary rows alone."""
         return plan_parties(
             source.parties.count,
             tuple(epsilons) or self.epsilon,
@@ -1118,19 +1077,9 @@ class PrivateEnsemble(Mechanism[Round]):
     def guarantees(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
     ) -> tuple[Guarantee, ...]:
-        """Return the guarantees of a release, first per party. No contribution is needed.
+        """Return the guarantees of a release, per party and then per protected auxiliary row.
 
-        Parameters
-        ----------
-        auxiliary : AuxiliaryRows
-            The rows that the parties vote on.
-        enrolled : Enrolled, int or sequence of str
-            The public number of parties, or their names.
-
-        Returns
-        -------
-        tuple of Guarantee
-            Per party, and per record of protected auxiliary rows.
+        No contribution is needed. ``enrolled`` is the public number of parties, or their names.
         """
         return self.procedure(auxiliary, Enrolled.of(enrolled)).guarantees()
 
