@@ -200,8 +200,8 @@ MUTANTS = (
     Mutant(
         "participant-memory-for-everybody",
         "participant.py",
-        "file = os.open(self._path, flags, 0o600)",
-        "file = os.open(self._path, flags, 0o644)",
+        "file = os.open(path, flags, 0o600)",
+        "file = os.open(path, flags, 0o644)",
         (
             "participant/test_participant.py::test_a_file_remembers_across_restarts_and_only_its_owner_reads_it",
         ),

@@ -53,22 +53,8 @@ class Choice:
         epsilon = max_i ln(max_j P_ij / min_j P_ij)
 
     is computed from those integers, which are those of an owner's records (privacy/response.py).
-
-    Parameters
-    ----------
-    states
-        The possible answers, 2 to 256 of them.
-    noise
-        The probability that the true answer is sent, or the rows of P.
-
-    Attributes
-    ----------
-    states
-        The possible answers.
-    pure
-        The epsilon of one answer, rounded up.
-    keep
-        The probability that the true answer is sent; with a table, the largest of them.
+    ``states`` are 2 to 256 possible answers, ``pure`` is the epsilon of one, rounded up, and
+    ``keep`` the probability that the truth is sent; with a table, the largest of them.
 
     Examples
     --------
@@ -87,7 +73,8 @@ class Choice:
             raise ValueError(f"states must list 2 to {_MOST_STATES} different answers.")
         self._even: tuple[int, int] | None = None
         self._table: list[list[int]] = []
-        if isinstance(noise, int | float):
+        self.has_table = not isinstance(noise, int | float)
+        if not self.has_table:
             self._even, self.keep = _even(count, noise), float(noise)
             ratio = Fraction(*self._even)
         else:
@@ -96,11 +83,6 @@ class Choice:
             self.keep = max(row[i] for i, row in enumerate(self._table)) / _WORD_COUNT
         bound = math.log(ratio.numerator) - math.log(ratio.denominator)
         self.pure = bound + 4 * math.ulp(64 * math.log(2))  # rounded up
-
-    @property
-    def has_table(self) -> bool:
-        """Whether a table says how likely each change is."""
-        return self._even is None
 
     def locate(self, truth: Any) -> int:
         """Return the index of the true answer, given as a value or as a person wrote it."""
@@ -192,25 +174,8 @@ class Number:
     ("gaussian", whose epsilon is read at a delta > 0), exactly. What would leave ``limits``, which
     happens with a probability below 2^-64, is held to them: that is done to a private answer and
     costs nothing. Step, scale, limits and cost are those of an owner's records
-    (owner/responses.py, release/columns.py, privacy/noise.py).
-
-    Parameters
-    ----------
-    low, high
-        The declared range. A number outside it is moved to its nearer end.
-    kernel
-        The type of noise: "laplace" or "gaussian".
-    variance
-        The variance of the noise.
-
-    Attributes
-    ----------
-    step, scale
-        The rounding step, and the scale of the noise in steps.
-    limits
-        The least and the largest answer.
-    deviation
-        The standard deviation of the noise.
+    (owner/responses.py, release/columns.py, privacy/noise.py). ``step`` is the rounding step,
+    ``scale`` the scale of the noise in steps, ``limits`` are the least and the largest answer.
 
     Examples
     --------
@@ -502,14 +467,10 @@ class _Words:
         if noise.has_table:
             most = self.number(f"{_up(100 * noise.keep, 6)} %")
             return [self.text("changed"), self.text("kept at most", chance=most)]
-        return [self.text("changed"), self.text("kept", chance=self._percent(noise.keep))]
-
-    def _percent(self, chance: float) -> str:
-        """Return a probability below 1 in percent; it is never shown as 100."""
-        shown = f"{100 * chance:.6g}"
-        if shown == "100":
-            return self.text("more than", chance=self.number("99.9999 %"))
-        return self.number(f"{shown} %")
+        chance = self.number(f"{100 * noise.keep:.6g} %")
+        if chance == "100 %":  # it is below 1, and never shown as 1
+            chance = self.text("more than", chance=self.number("99.9999 %"))
+        return [self.text("changed"), self.text("kept", chance=chance)]
 
     def about_question(self, noise: Choice | Number, delta: float) -> str:
         """Return how one answer is changed, and what it gives away."""
@@ -558,29 +519,12 @@ def _rounded(value: float, rounding: str, digits: int = _DIGITS, smallest_power:
     return f"{number.scaleb(-power).normalize():f}e{power}"
 
 
-def _guarantees(noises: Iterable[Choice | Number], delta: float, language: str) -> list[str]:
-    """Return what a survey says about each question, and last about all of them."""
-    words, listed = _Words(language), list(noises)
-    each = [words.about_question(noise, delta) for noise in listed]
-    return [*each, words.about_all(listed, delta)]
-
-
 class MemoryEntry(NamedTuple):
-    """What a line of a memory is about.
+    """What a line of a memory is about."""
 
-    Attributes
-    ----------
-    kind
-        "cost" or "token" of a survey, or "answer".
-    survey
-        The survey's id; None for a single question of a `Randomizer`.
-    question
-        The question of an answer, otherwise None.
-    """
-
-    kind: str
-    survey: str | None
-    question: Hashable
+    kind: str  # "cost" or "token" of a survey, or "answer"
+    survey: str | None  # its id; None for a single question of a `Randomizer`
+    question: Hashable  # of an answer, otherwise None
 
 
 class Memory:
@@ -588,22 +532,12 @@ class Memory:
 
     Each line of the file is an entry and its value. It is on disk before the value is given out,
     and is never changed. The first line of an entry counts, also when two programs write at once.
-    The file holds what was sent, never a truth.
-
-    Parameters
-    ----------
-    path
-        The file, which survives a restart; None for a memory that does not.
-
-    Attributes
-    ----------
-    values
-        What is remembered, by entry.
+    The file ``path`` holds what was sent, never a truth. Without one, a restart forgets.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self.values: dict[MemoryEntry, Any] = {}
+        self.values: dict[MemoryEntry, Any] = {}  # what is remembered
         self._read()
 
     def get_or_draw(self, entry: MemoryEntry, draw: Callable[[], Any]) -> Any:
@@ -613,7 +547,8 @@ class Memory:
             if self._path is None:
                 self.values[entry] = value
             else:
-                self._append({"version": _MEMORY_VERSION, **entry._asdict(), "value": value})
+                fields = {"version": _MEMORY_VERSION, **entry._asdict(), "value": value}
+                self._append(self._path, fields)
                 self._read()
         return self.values[entry]
 
@@ -621,16 +556,14 @@ class Memory:
         """Return epsilon and delta of every survey that was answered."""
         return [tuple(value) for entry, value in self.values.items() if entry.kind == "cost"]
 
-    def _append(self, fields: dict[str, Any]) -> None:
-        if self._path is None:
-            return
+    def _append(self, path: Path, fields: dict[str, Any]) -> None:
         line = json.dumps(fields)
         if json.loads(line) != fields:
             raise ValueError(
                 "A memory file can hold texts and numbers only. Name the question by one of them."
             )
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        file = os.open(self._path, flags, 0o600)
+        file = os.open(path, flags, 0o600)
         try:
             os.write(file, f"{line}\n".encode())  # one write; a torn line is found when it is read
             os.fsync(file)
@@ -659,16 +592,15 @@ def _entry(line: Any) -> tuple[MemoryEntry, Any]:
     """Return what one line of a memory says, or raise."""
     version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
     valid_kind = kind == "answer" or (kind in {"cost", "token"} and name is None)
-    valid_cost = kind != "cost" or _is_cost(value)
+    valid_cost = kind != "cost" or (
+        isinstance(value, list)
+        and all(isinstance(part, int | float) for part in value)
+        and [part >= 0 for part in value] == [True, True]
+    )
     valid_version = type(version) is int and version == _MEMORY_VERSION
     if not (valid_version and len(line) == 1 + len(_FIELDS) and valid_kind and valid_cost):
         raise ValueError
     return MemoryEntry(kind, survey, name), value
-
-
-def _is_cost(value: Any) -> bool:
-    numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
-    return numbers and [part >= 0 for part in value] == [True, True]
 
 
 _FIELDS = (*MemoryEntry._fields, "value")
@@ -746,21 +678,11 @@ class Randomizer:
 
 
 class Survey(NamedTuple):
-    """A survey that was checked. Its id is a hash of everything else in it.
+    """A survey that was checked. Its id is a hash of everything else in it."""
 
-    Attributes
-    ----------
-    content
-        The JSON value of the file.
-    noises
-        The noise of each question, by its name.
-    data
-        The bytes of the file.
-    """
-
-    content: Mapping[str, Any]
-    noises: Mapping[str, Choice | Number]
-    data: bytes
+    content: Mapping[str, Any]  # the JSON value of the file
+    noises: Mapping[str, Choice | Number]  # of each question, by its name
+    data: bytes  # of the file
 
     @property
     def id(self) -> str:
@@ -782,24 +704,10 @@ def make_survey(
 ) -> Survey:
     """Return a survey whose guarantees are computed from its numbers.
 
-    Parameters
-    ----------
-    title
-        What the survey is about.
-    questions
-        Each has a ``name``, a ``text``, either ``states`` or a ``range`` (low and high), and a
-        ``noise``: keep, table, or kernel and variance.
-    label
-        The name of the question, one with states, that the others may be used to predict.
-    delta
-        The delta at which the epsilon of Gaussian noise is computed.
-    language
-        The language of the guarantees, and of the program's words: "en" or "de".
-
-    Raises
-    ------
-    ValueError
-        If a part is missing, malformed or not allowed.
+    Each of the ``questions`` has a ``name``, a ``text``, either ``states`` or a ``range`` (low and
+    high), and a ``noise``: keep, table, or kernel and variance. ``label`` is the name of a question
+    with states, that the others may be used to predict. ``delta`` is that at which the epsilon of
+    Gaussian noise is computed.
 
     Examples
     --------
@@ -815,7 +723,9 @@ def make_survey(
         raise ValueError("questions need different names, without an equals sign.")
     if label not in noises or isinstance(noises[label], Number):
         raise ValueError("the label must be the name of a question with possible values.")
-    *each, total = _guarantees(noises.values(), _number(delta), language)
+    words, listed = _Words(language), list(noises.values())
+    each = [words.about_question(noise, _number(delta)) for noise in listed]
+    together = words.about_all(listed, delta)
     content: dict[str, Any] = {
         "suffice": "survey",
         "version": _VERSION,
@@ -824,10 +734,9 @@ def make_survey(
         "label": label,
         "delta": delta,
         "questions": [
-            {**question, "guarantee": words}
-            for question, words in zip(questions, each, strict=True)
+            {**question, "guarantee": said} for question, said in zip(questions, each, strict=True)
         ],
-        "guarantee": total,
+        "guarantee": together,
     }
     content["id"] = "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
     return Survey(content, noises, _canonical(content))
@@ -836,16 +745,7 @@ def make_survey(
 def read_survey(data: bytes) -> Survey:
     """Return the survey in a file, after computing its words anew from its numbers.
 
-    Parameters
-    ----------
-    data
-        The bytes of the file.
-
-    Raises
-    ------
-    SurveyError
-        If the file is damaged, of an unknown version or language, or if its words are not those
-        that its numbers mean.
+    A file that is damaged, or whose words are not those that its numbers mean, is a `SurveyError`.
     """
     try:
         content = _parsed(data)
@@ -1016,18 +916,8 @@ def respond_to_file(
 ) -> None:
     """Read a survey, say what it gives away, ask for the truth, and write the answer file.
 
-    Parameters
-    ----------
-    path
-        The survey's file.
-    output
-        The answer file to write. It is never overwritten.
-    given
-        True answers as NAME=VALUE.
-    truths
-        A JSON file of true answers, {NAME: VALUE}. Missing ones are asked at a terminal.
-    memory
-        The file that remembers answers; None for OUTPUT.memory.
+    True answers are ``given`` as NAME=VALUE, or in a JSON file as {NAME: VALUE}. Missing ones are
+    asked at a terminal. The file ``memory`` remembers answers; by default it is OUTPUT.memory.
     """
     survey = read_survey(_bytes(path))
     words = _Words(survey.language)
@@ -1133,13 +1023,7 @@ def _say(text: str) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run ``respond``.
-
-    Returns
-    -------
-    int
-        0, or 2 for a wrong call, 3 for a bad survey, 6 if the disk refused.
-    """
+    """Run ``respond``: 0, or 2 for a wrong call, 3 for a bad survey, 6 if the disk refused."""
     parser = argparse.ArgumentParser(
         description="Answer a survey: your answers are changed at random before they are written."
     )

@@ -113,8 +113,8 @@ def test_an_unknown_language_is_refused():
 
 
 def told(noise, delta: float, language: str) -> tuple[str, str]:
-    each, together = participant._guarantees([noise], delta, language)
-    return each, together
+    words = participant._Words(language)
+    return words.about_question(noise, delta), words.about_all([noise], delta)
 
 
 def parsed(text: str, pattern: str, language: str) -> list[float]:

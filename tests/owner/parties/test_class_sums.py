@@ -25,7 +25,13 @@ from suffice.owner.parties.contribution import (
     encode_part,
 )
 from suffice.owner.parties.ensemble import PrivateEnsemble, plan_parties
-from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable
+from suffice.owner.parties.gathering import (
+    Enrolled,
+    Gathering,
+    PartyRecords,
+    PartyTable,
+    record_batches,
+)
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.release.codec import decode
 from suffice.release.release import encode
@@ -138,7 +144,9 @@ def test_parties_of_a_table_send_what_each_would_alone():
             samples=20,
         )  # fmt: skip
         assert encode_part(alone) == encode_part(part)
-    gathered = together.gathered(AUX, "class-sums", 0.1, Enrolled(8), 20)
+    terms = ("class-sums", AUX, THREE, Enrolled(8), 0.1, 20)
+    summed = PartyRecords(*terms, label="label", party="who")
+    gathered = fold(record_batches(table, AUX, "label", "who"), summed).result()
     assert (gathered.accepted, gathered.absent, gathered.rejected) == (6, 2, ())
     assert np.array_equal(gathered.total, sum(part.array for part in parts))
 

@@ -314,23 +314,16 @@ class _PartyForecast:
         """
         few = self.method == "class-sums"
         return [
-            *([self._line("class-sums")] if few else []),
-            self._line("operator") | ({"accuracy": None} if few else {}),
+            *([self._forecast("class-sums")] if few else []),
+            self._forecast("operator") | ({"accuracy": None} if few else {}),
             self._perturbed("soft", self.parties),
             self._perturbed("majority-model", 1),
-            self._line("labels, merged") | {"protects": "label"},
+            self._forecast("labels, merged") | {"protects": "label"},
         ]
 
-    def _line(self, method: str) -> dict[str, Any]:
+    def _forecast(self, method: str) -> dict[str, Any]:
         forecast = self.utility(method, self.parties)
-        return {
-            "epsilon": self.epsilon,
-            "method": method,
-            "protects": "party",
-            "noise": forecast.score_noise,
-            "accuracy": forecast.accuracy,
-            "risk_bound": None,
-        }
+        return self._line(method, forecast.score_noise, accuracy=forecast.accuracy)
 
     def _perturbed(self, method: str, parties: int) -> dict[str, Any]:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
@@ -340,14 +333,12 @@ class _PartyForecast:
             lam=self.lam,
         )  # fmt: skip
         factor = 1.0 if classes == 2 else 2.0  # two columns are compared
-        return {
-            "epsilon": self.epsilon,
-            "method": method,
-            "protects": "party",
-            "noise": factor * self._multiplier / (self.lam * parties),
-            "accuracy": None,
-            "risk_bound": bound,
-        }
+        noise = factor * self._multiplier / (self.lam * parties)
+        return self._line(method, noise, risk_bound=bound)
+
+    def _line(self, method: str, noise: float, **more: Any) -> dict[str, Any]:
+        line = {"epsilon": self.epsilon, "method": method, "protects": "party", "noise": noise}
+        return {**line, "accuracy": None, "risk_bound": None, **more}
 
     def remaining_gain(self, accuracy: Mapping[str, float]) -> float:
         """Return the share that noise leaves of what the usual problem gains over guessing."""

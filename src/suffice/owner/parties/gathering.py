@@ -403,18 +403,16 @@ class VoteTally:
                 " 1."
             )
         enrolled_positions = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
-        self._count([parties[i] for i in enrolled_positions], votes[enrolled_positions])
         strangers = sorted(set(range(len(parties))) - set(enrolled_positions))
         self.rejected.extend(Rejection(parties[i], "", STRANGER) for i in strangers)
-
-    def _count(self, parties: Sequence[str], votes: np.ndarray) -> None:
-        if not parties:
+        if not enrolled_positions:
             return
+        names, votes = [parties[i] for i in enrolled_positions], votes[enrolled_positions]
         for k in range(len(self.classes)):
             self._counts[:, k] += VOTE * (votes == k).sum(axis=0)
-        self.parties.extend(parties)
+        self.parties.extend(names)
         bytes_of = np.ascontiguousarray(votes, dtype=np.min_scalar_type(len(self.classes) - 1))
-        self._content.update("\0".join(parties).encode() + b"\0" + bytes_of.tobytes())
+        self._content.update("\0".join(names).encode() + b"\0" + bytes_of.tobytes())
 
     def gathered(self, statistic: str) -> Gathered:
         """Return the sum over all parties, as if each had sent its own contribution."""
@@ -525,25 +523,6 @@ class PartyTable:
             votes = predicted(auxiliary.rows, models[block], present[block])
             tally.add(self.names[block], votes)
         return tally
-
-    def gathered(
-        self,
-        auxiliary: AuxiliaryRows,
-        statistic: str,
-        lam: float,
-        enrolled: Enrolled,
-        samples: int = 1,
-    ) -> Gathered:
-        """Return the sum over the enrolled parties: of votes, parameters or class sums."""
-        if statistic in ("operator", "votes"):
-            total = self.tally(auxiliary, lam, enrolled).gathered(statistic)
-        else:
-            of_parties = self.summed(auxiliary, samples)
-            if statistic == "parameters":
-                of_parties = self.averaged(auxiliary, lam)
-            sums = Gathering(statistic, auxiliary, self.classes, enrolled, lam, samples)
-            total = fold([of_parties], sums).result()
-        return replace(total, rejected=(*self.strangers, *total.rejected))
 
     def summed(self, auxiliary: AuxiliaryRows, samples: int) -> Iterator[PartyContribution]:
         """Yield every party's class sums, each computed from its own records alone."""
@@ -666,9 +645,16 @@ class PartyRecords(PartyExact):
     def result(self) -> Gathered:
         """Return the sum: private. Classifiers are trained once."""
         if self._gathered is None:
-            self._gathered = self.table().gathered(
-                self.auxiliary, self.statistic, self.lam, self.enrolled, self.samples
-            )
+            table, statistic, rows = self.table(), self.statistic, self.auxiliary
+            if statistic in ("operator", "votes"):
+                total = table.tally(rows, self.lam, self.enrolled).gathered(statistic)
+            else:
+                sent = table.summed(rows, self.samples)
+                if statistic == "parameters":
+                    sent = table.averaged(rows, self.lam)
+                terms = rows, self.classes, self.enrolled, self.lam, self.samples
+                total = fold([sent], Gathering(statistic, *terms)).result()
+            self._gathered = replace(total, rejected=(*table.strangers, *total.rejected))
         return self._gathered
 
 
