@@ -41,7 +41,7 @@ WRONG = {  # a parameter of each that is outside its domain
     NoisyLabelClassifier: {"folds": 1},
     RadoBoost: {"kappa": 0.5},
     RadoRidge: {"lam": "much"},
-    SpreadClassifier: {"solver": "guess"},
+    SpreadClassifier: {"prior": "guess"},
     VoteClassifier: {"labels": "smallest"},
 }
 

@@ -19,7 +19,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -41,9 +40,9 @@ from suffice.learner.spread_likelihood import (
     LEAST_VARIANCE,
     CleanFeatures,
     Corrupted,
+    JointStates,
     Knowledge,
     Prior,
-    Pull,
     SpreadLikelihood,
     check_prior,
     choose_lam,
@@ -52,7 +51,6 @@ from suffice.learner.spread_likelihood import (
     held_out_link,
     marginals_of,
     maximise,
-    model,
 )
 from suffice.release.columns import Flips, SpreadColumn
 from suffice.release.merge import merge
@@ -129,53 +127,6 @@ _MOST_COMBINATIONS = 1024  # the table of posteriors is their square: 8 MB
 _RECORDS_PER_COMBINATION = 10  # from which on p(x) is learnt combination by combination
 
 
-@dataclass(frozen=True, eq=False)
-class JointStates(Knowledge):
-    """Holds the clean combinations and p(x | x~) for each observed one.
-
-    Let x run over the M = K_1 K_2 ... combinations of states. Columns are randomised one by one, so
-
-        P[x~ | x] = prod_j P_j[x~_j | x_j],   p(x | x~) = p(x) P[x~ | x] / sum_x' p(x') P[x~ | x'],
-
-    and the expectation of the clean model is a finite sum, without any approximation of the score.
-    With p(x) learnt by EM over the combinations, features may depend on each other in any way: the
-    estimate is consistent where independent columns (Barber 2020, Section 5) are not.
-
-    ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``
-    (M, M) has one row per observed combination; ``observed`` (n,) says which one each record shows.
-    """
-
-    points: np.ndarray
-    posterior: np.ndarray
-    observed: np.ndarray
-
-    @property
-    def width(self) -> int:
-        """The number of coordinates."""
-        return self.points.shape[1]
-
-    @property
-    def expected_rows(self) -> np.ndarray:
-        """E[x] of each clean record."""
-        return np.asarray((self.posterior @ self.points)[self.observed])
-
-    def select_rows(self, rows: np.ndarray) -> "JointStates":
-        """Return what is known of some of the records."""
-        return replace(self, observed=self.observed[rows])
-
-    def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
-        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``."""
-        clean, by_score = model(self.points @ theta)
-
-        def pull(by_clean: np.ndarray) -> np.ndarray:
-            columns = by_clean.reshape(len(self.observed), -1).T
-            sums = [np.bincount(self.observed, c, len(self.posterior)) for c in columns]
-            by_combination = self.posterior.T @ np.stack(sums, axis=1)
-            return np.asarray(self.points.T @ by_score(by_combination.reshape(clean.shape)))
-
-        return (self.posterior @ clean)[self.observed], pull
-
-
 def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
     """Return what is known of clean combinations; None where there are too many of them.
 
@@ -219,7 +170,9 @@ class SpreadClassifier(LinearModel):
     maximise (1/n) sum_i log sum_c P[c~_i | c] E[p(c | x) | x~_i] - (lam/2) ||w||^2
 
     (Barber 2020, Section 5). The likelihood contains the noise, so that it estimates the model of
-    the clean data. The expectation needs a prior of clean features. With independent columns it is
+    the clean data. The expectation is in closed form: exact for few combinations of values, else
+    for a Gaussian score (the paper's sampled EM is in `suffice.papers.spread`). It needs a prior of
+    clean features. With independent columns it is
     inconsistent where features are both correlated and randomised: coefficients come out too small.
     The learned prior allows dependence: of any kind where columns are discrete and have few
     combinations of values, else of second order. With ``lam="auto"``, probabilities are means over
@@ -233,24 +186,17 @@ class SpreadClassifier(LinearModel):
         prior); "learned", the joint distribution of few discrete columns, else "gaussian".
         "flat": all values alike. A sequence holds one array per column: the probabilities of its
         possible values, or its mean and variance.
-    solver : {"deterministic", "importance"}, default="deterministic"
-        The expectation in closed form (exact for few combinations, else for a Gaussian score), or
-        the paper's sampled EM, whose draws are independent by column: "learned" and "gaussian" are
-        marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm of all weights but the constant's. "auto": by the evidence of
         randomised labels (empirical Bayes), or by cross-validation where labels are exact.
-    samples : int, default=10
-        The number of draws per record, of the importance solver.
     tol : float, default=1e-5
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
     max_iter : int, default=1000
         The largest number of iterations.
     random_state : int, RandomState or None, default=0
-        The seed of the folds and of the importance solver.
-    class_weight : dict, "balanced" or None, default=None
-        What a mistake about each class costs, as in `FactoredClassifier`.
+        The seed of the folds.
+    class_weight
 
     Attributes
     ----------
@@ -266,9 +212,9 @@ class SpreadClassifier(LinearModel):
     likelihood_ : float
         The mean log likelihood per randomised label at the solution.
     n_iter_ : int
-        The number of iterations; 0 for the importance solver.
+        The number of iterations.
     gradient_norm_ : float
-        The largest entry of the gradient at the solution; deterministic solver only.
+        The largest entry of the gradient at the solution.
 
     Examples
     --------
@@ -281,9 +227,7 @@ class SpreadClassifier(LinearModel):
     """
 
     prior: Any = "learned"
-    solver: str = "deterministic"
     lam: float | str = "auto"
-    samples: int = 10
     tol: float = 1e-5
     max_iter: int = 1000
     random_state: Any = 0
@@ -292,9 +236,7 @@ class SpreadClassifier(LinearModel):
     stored_as = "SpreadClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "prior": [StrOptions({"learned", "gaussian", "marginals", "flat"}), "array-like"],
-        "solver": [StrOptions({"deterministic", "importance"})],
         "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "samples": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -327,19 +269,12 @@ class SpreadClassifier(LinearModel):
         progress : callable, optional
             Called with the number of rows of each batch of ``X`` that was read.
 
-        Returns
-        -------
-        SpreadClassifier
-            The fitted classifier itself.
-
         Raises
         ------
         ForeignRowsError
-            If the rows are not those that the release belongs to.
         ParameterError
             If a release holds no randomised labels, or a parameter is not valid.
         OptimisationError
-            If the solver stops short of ``tol``.
         """
         merged = merge(release)
         channel, codes = (
@@ -370,58 +305,43 @@ class SpreadClassifier(LinearModel):
         classes : sequence
             The classes.
 
-        Returns
-        -------
-        SpreadClassifier
-            The fitted classifier itself.
-
         Raises
         ------
         ParameterError
             If there are no columns, or the prior does not fit them.
         OptimisationError
-            If the solver stops short of ``tol``.
         """
         check_prior(records, self.prior)
         self.classes_ = np.array(classes)
         knowledge: Knowledge | None = None
         if not (isinstance(self.prior, str) and self.prior == "gaussian"):
             knowledge = joint_states(records, self.prior)  # where combinations are few
-        if knowledge is None and _is_dependent(self.prior):
-            knowledge = predicted_features(records)
-        elif knowledge is None:
-            knowledge = clean_features(records, self.prior)
-        return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), records)
+        if knowledge is None:
+            dependent = isinstance(self.prior, str) and self.prior in {"learned", "gaussian"}
+            knowledge = (
+                predicted_features(records) if dependent else clean_features(records, self.prior)
+            )
+        return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), exact=False)
 
     def _fit_rows(
         self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray
     ) -> "SpreadClassifier":
         constant = self.pipeline_.intercept > 0
         likelihood = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
-        return self._fit_likelihood(likelihood, None)
+        exact = np.array_equal(channel, np.eye(*channel.shape))
+        return self._fit_likelihood(likelihood, exact=exact)
 
-    def _fit_likelihood(
-        self, likelihood: SpreadLikelihood, records: Corrupted | None
-    ) -> "SpreadClassifier":
+    def _fit_likelihood(self, likelihood: SpreadLikelihood, *, exact: bool) -> "SpreadClassifier":
         seed = check_random_state(self.random_state).randint(2**31)
         self.lam_ = (
             choose_lam(likelihood, max_iter=int(self.max_iter), seed=seed)
             if self.lam == "auto"
             else float(self.lam)
         )
-        if self.solver == "importance" and records is not None:
-            prior = "marginals" if _is_dependent(self.prior) else self.prior
-            paper, rng = import_module("suffice.papers.spread"), np.random.default_rng(seed)
-            draws = paper.sampled_records(records, prior, self.samples, rng)
-            self.theta_ = paper.expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
-            self.n_iter_ = 0
-        else:
-            self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
-                likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
-            )
+        self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
+            likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
+        )
         self.slope_, self.probability_error_ = 1.0, 0.0
-        channel = likelihood.channel
-        exact = records is None and np.array_equal(channel, np.eye(*channel.shape))
         if self.lam == "auto" and not exact:
             link = held_out_link(likelihood, self.lam_, max_iter=int(self.max_iter), seed=seed)
             self.slope_, self.probability_error_ = link.slope, link.error
@@ -437,8 +357,3 @@ class SpreadClassifier(LinearModel):
         self = super()._unfitted(details)
         self.slope_, self.probability_error_ = 1.0, 0.0
         return self
-
-
-def _is_dependent(prior: Prior) -> bool:
-    """Whether the prior lets columns depend on each other."""
-    return isinstance(prior, str) and prior in {"learned", "gaussian"}

@@ -21,10 +21,9 @@ normalised product over pairs (Lu, Ie & Sha 2020),
 the same for K = 2, an approximation for more.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -60,40 +59,8 @@ def expected_logistic(
     return value, by_mean, by_variance
 
 
-class Knowledge(ABC):
-    """What is known of every clean record."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the records are known exactly."""
-        return False
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """The number of coordinates of a clean record."""
-
-    @property
-    @abstractmethod
-    def expected_rows(self) -> np.ndarray:
-        """E[x] of each clean record, (n, d)."""
-
-    @abstractmethod
-    def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
-        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``.
-
-        Of two classes, with weights (d,), it is the probability of the second, (n,); of more, with
-        weights (d, K), all probabilities, (n, K). The map takes derivatives by these numbers to
-        derivatives by ``theta``.
-        """
-
-    @abstractmethod
-    def select_rows(self, rows: np.ndarray) -> "Knowledge":
-        """Return what is known of some of the records."""
-
-
 @dataclass(frozen=True, eq=False)
-class CleanFeatures(Knowledge):
+class CleanFeatures:
     """Holds mean and covariance of every clean record x given its corrupted one.
 
     ``mean`` is (n, d). The covariance is diag(spread_i) - sum_b (mean_ib)(mean_ib)^T + root root^T:
@@ -128,7 +95,12 @@ class CleanFeatures(Knowledge):
         return replace(self, mean=self.mean[rows], spread=spread)
 
     def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
-        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``."""
+        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``.
+
+        Of two classes, with weights (d,), it is the probability of the second, (n,); of more, with
+        weights (d, K), all probabilities, (n, K). The map takes derivatives by these numbers to
+        derivatives by ``theta``.
+        """
         scores = self.mean @ theta
         if self.exact:
             clean, by_score = model(scores)
@@ -195,7 +167,7 @@ class CleanFeatures(Knowledge):
 
 
 def by_class(clean: np.ndarray) -> np.ndarray:
-    """Return probabilities (n, K) of what `Knowledge.expected` returns."""
+    """Return probabilities (n, K) of what `expected` of them returns."""
     return np.column_stack([1 - clean, clean]) if clean.ndim == 1 else clean
 
 
@@ -206,6 +178,57 @@ def model(scores: np.ndarray) -> tuple[np.ndarray, Pull]:
         return positive, lambda by: by * positive * (1 - positive)
     clean = softmax(scores, axis=1)
     return clean, lambda by: clean * (by - (by * clean).sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class JointStates:
+    """Holds the clean combinations and p(x | x~) for each observed one.
+
+    Let x run over the M = K_1 K_2 ... combinations of states. Columns are randomised one by one, so
+
+        P[x~ | x] = prod_j P_j[x~_j | x_j],   p(x | x~) = p(x) P[x~ | x] / sum_x' p(x') P[x~ | x'],
+
+    and the expectation of the clean model is a finite sum, without any approximation of the score.
+    With p(x) learnt by EM over the combinations, features may depend on each other in any way: the
+    estimate is consistent where independent columns (Barber 2020, Section 5) are not.
+
+    ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``
+    (M, M) has one row per observed combination; ``observed`` (n,) says which one each record shows.
+    """
+
+    points: np.ndarray
+    posterior: np.ndarray
+    observed: np.ndarray
+    exact: ClassVar[bool] = False
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return self.points.shape[1]
+
+    @property
+    def expected_rows(self) -> np.ndarray:
+        """E[x] of each clean record."""
+        return np.asarray((self.posterior @ self.points)[self.observed])
+
+    def select_rows(self, rows: np.ndarray) -> "JointStates":
+        """Return what is known of some of the records."""
+        return replace(self, observed=self.observed[rows])
+
+    def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
+        """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``."""
+        clean, by_score = model(self.points @ theta)
+
+        def pull(by_clean: np.ndarray) -> np.ndarray:
+            columns = by_clean.reshape(len(self.observed), -1).T
+            sums = [np.bincount(self.observed, c, len(self.posterior)) for c in columns]
+            by_combination = self.posterior.T @ np.stack(sums, axis=1)
+            return np.asarray(self.points.T @ by_score(by_combination.reshape(clean.shape)))
+
+        return (self.posterior @ clean)[self.observed], pull
+
+
+Knowledge = CleanFeatures | JointStates  # what is known of every clean record
 
 
 @dataclass(frozen=True, eq=False)

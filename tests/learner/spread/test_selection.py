@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from suffice.learner.spread import JointStates
 from suffice.learner.spread_likelihood import (
     CleanFeatures,
+    JointStates,
     SpreadLikelihood,
     choose_lam,
     label_information,
