@@ -33,25 +33,18 @@ class OperatorEstimate:
     # columns. Form "none" where it is not known.
     noise: Covariance
     classes: tuple[Any, ...]  # the second of two counts as +1
-    note: str = ""  # where the covariance comes from, and what it does not cover
 
 
 class Supervision(ABC):
     """A source of supervision: what is known about the labels of some rows."""
 
-    classes: Any  # a sequence; the second of two counts as +1
-
+    @abstractmethod
     def estimate(self, rows: Any) -> OperatorEstimate:
         """Return an estimate of the mean operator of these mapped rows (m, d).
 
         Labels, votes and releases also take `WeightedRows`. Rows that do not fit what is known
         about their labels are an error.
         """
-        return self.operator_of(rows, check_classes(self.classes))
-
-    @abstractmethod
-    def operator_of(self, rows: Any, classes: Classes) -> OperatorEstimate:
-        """Return the estimate for checked classes."""
 
 
 def _codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
@@ -89,11 +82,12 @@ def _noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
     )
 
 
-def _per_column(classes: int) -> str:
-    """Return what a covariance says about an operator of this many classes."""
-    if classes == 2:
-        return ""
-    return " With three classes or more it is the mean over the columns of M."
+def _as_numbers(values: Any) -> np.ndarray:
+    """Return values as an array; an empty one, which fits nothing, if they are no numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +99,9 @@ class FlippedLabels(Supervision):
 
         y_i = (y~_i + rho_pos - rho_neg) / (1 - rho_pos - rho_neg).
 
-    Assumes that a flip depends on the true class only, neither on the row nor on other flips.
+    Assumes that a flip depends on the true class only, neither on the row nor on other flips. The
+    covariance is that of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T, v_i being
+    the unbiased estimate of a row's conditional variance, at least zero.
 
     Parameters
     ----------
@@ -122,10 +118,36 @@ class FlippedLabels(Supervision):
     classes: Any
     rates: Any
 
-    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the operator, corrected for the flips."""
+        classes = check_classes(self.classes)
         count, m = len(classes), len(rows)
-        inverse = np.linalg.inv(_channel(self.rates, count))
+        channel = _as_numbers(self.rates)
+        if count == 2 and channel.shape == (2,):
+            channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
+        if channel.shape != (count, count):
+            raise ParameterError(
+                f"rates must be a {count} x {count} matrix P(observed | true)"
+                + (", or the flip rates of both classes." if count == 2 else ".")
+            )
+        inside = ((channel >= 0) & (channel <= 1)).all()
+        if not (inside and np.allclose(channel.sum(axis=0), 1, atol=1e-9)):
+            raise ParameterError(
+                "rates must be probabilities, and each column (one true class) must sum to one."
+            )
+        if count == 2 and not channel[0, 1] + channel[1, 0] < 1:
+            raise ParameterError(
+                f"The flip rates sum to {channel[0, 1] + channel[1, 0]:.3g}, but must sum to less"
+                " than one. Check which class each rate belongs to."
+            )
+        condition = float(np.linalg.cond(channel))
+        if not condition <= CONDITION_LIMIT:
+            raise ParameterError(
+                f"Some classes can hardly be told apart: rates has condition number"
+                f" {condition:.2g}, above {CONDITION_LIMIT:.0e}. Merge these classes, or use other"
+                " rates."
+            )
+        inverse = np.linalg.inv(channel)
         codes = _codes_of(self.labels, classes, rows)
         # Natarajan et al. 2013, Lemma 1; Patrini et al. 2017, Theorem 1 (backward correction)
         matrix = (group_sums(rows, codes, count) / m).T @ inverse.T
@@ -134,49 +156,7 @@ class FlippedLabels(Supervision):
         spread = (inverse**2).sum(axis=0) - 1
         spread *= 2.0 if count == 2 else 1 / count
         second = as_weighted(rows).gram(np.maximum(spread, 0.0)[codes]) / m
-        note = (
-            "The covariance of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T; v_i"
-            " is the unbiased estimate of each row's conditional variance from its observed label,"
-            " at least zero." + _per_column(count)
-        )
-        return OperatorEstimate(_as_operator(matrix), _noise_of_gram(second, 1 / m), classes, note)
-
-
-def _as_numbers(values: Any) -> np.ndarray:
-    """Return values as an array; an empty one, which fits nothing, if they are no numbers."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.empty(0)
-
-
-def _channel(rates: Any, classes: int) -> np.ndarray:
-    """Return P, or say why these rates leave nothing to invert."""
-    channel = _as_numbers(rates)
-    if classes == 2 and channel.shape == (2,):
-        channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
-    if channel.shape != (classes, classes):
-        raise ParameterError(
-            f"rates must be a {classes} x {classes} matrix P(observed | true)"
-            + (", or the flip rates of both classes." if classes == 2 else ".")
-        )
-    inside = ((channel >= 0) & (channel <= 1)).all()
-    if not (inside and np.allclose(channel.sum(axis=0), 1, atol=1e-9)):
-        raise ParameterError(
-            "rates must be probabilities, and each column (one true class) must sum to one."
-        )
-    if classes == 2 and not channel[0, 1] + channel[1, 0] < 1:
-        raise ParameterError(
-            f"The flip rates sum to {channel[0, 1] + channel[1, 0]:.3g}, but must sum to less than"
-            " one. Check which class each rate belongs to."
-        )
-    condition = float(np.linalg.cond(channel))
-    if not condition <= CONDITION_LIMIT:
-        raise ParameterError(
-            f"Some classes can hardly be told apart: rates has condition number {condition:.2g},"
-            f" above {CONDITION_LIMIT:.0e}. Merge these classes, or use other rates."
-        )
-    return channel
+        return OperatorEstimate(_as_operator(matrix), _noise_of_gram(second, 1 / m), classes)
 
 
 def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
@@ -194,7 +174,7 @@ def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
     Returns
     -------
     OperatorEstimate
-        The operator, the covariance of its error, and a note on what that covers.
+        The operator and the covariance of its error.
 
     Raises
     ------
@@ -247,13 +227,12 @@ class PlainLabels(Supervision):
     labels: Any
     classes: Any
 
-    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
         """Return the operator of the exact labels."""
+        classes = check_classes(self.classes)
         codes = _codes_of(self.labels, classes, rows)
         matrix = group_sums(rows, codes, len(classes)).T / len(rows)
-        return OperatorEstimate(
-            _as_operator(matrix), Covariance("identity", 0.0), classes, "Every label is known."
-        )
+        return OperatorEstimate(_as_operator(matrix), Covariance("identity", 0.0), classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,8 +246,9 @@ class SoftVotes(Supervision):
     classes: Any
     variance: float = 0.0  # of the independent noise on every entry
 
-    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the operator of the votes."""
+        classes = check_classes(self.classes)
         votes = np.asarray(self.votes, dtype=np.float64)
         if votes.shape != (len(rows), len(classes)):
             raise ParameterError(
@@ -279,7 +259,7 @@ class SoftVotes(Supervision):
         operator = _as_operator(weighted.combined(votes) / len(rows))
         entries = 2.0 if len(classes) == 2 else 1.0
         noise = _noise_of_gram(weighted.moment / len(rows), entries * self.variance)
-        return OperatorEstimate(operator, noise, classes, "The covariance is that of the votes.")
+        return OperatorEstimate(operator, noise, classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,13 +277,9 @@ class Released(Supervision):
 
     release: Release
 
-    def estimate(self, rows: Any) -> OperatorEstimate:
-        """Return the operator of the release; its classes need no check."""
-        return self.operator_of(rows, self.release.classes)
-
-    def operator_of(self, rows: np.ndarray | WeightedRows, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the operator of the release."""
-        release = self.release
+        release, classes = self.release, self.release.classes
         width = len(release.pipeline.outputs)
         if (release.rows, width) != rows.shape:
             raise ForeignRowsError(
@@ -319,8 +295,7 @@ class Released(Supervision):
             votes = SoftVotes(release.arrays["votes"], classes, release.noise.variance)
             return votes.estimate(rows)
         operator = release.array("mean_operator", "mean operator")
-        note = "The covariance is that of the mechanism's noise."
-        return OperatorEstimate(operator, release.noise, classes, note)
+        return OperatorEstimate(operator, release.noise, classes)
 
 
 FOLDS = 5  # of cross-validation, here and wherever rows of bags or records are held out
@@ -333,7 +308,9 @@ class PositiveUnlabelled(Supervision):
     """Computes mu from positive rows, unlabelled rows and the proportion of positives.
 
     mu = 2 pi E[x | +] - E[x], with pi = ``prior``. Assumes two classes, a prior that is right for
-    these rows, and positives that are a random sample of all positive ones.
+    these rows, and positives that are a random sample of all positive ones. The covariance is
+    4 pi^2 Cov(x | +) (1/n + s/(pi m)) from the sample covariance of n positives, s = -1 if they are
+    among the rows and +1 if not; an error of the prior is not in it.
 
     Parameters
     ----------
@@ -350,8 +327,9 @@ class PositiveUnlabelled(Supervision):
     prior: float
     classes: Any
 
-    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
         """Return the operator; its error comes from the sampling of the positives."""
+        classes = check_classes(self.classes)
         if len(classes) != 2:
             raise ParameterError("PositiveUnlabelled works for two classes only. List two classes.")
         if not 0 < self.prior < 1:
@@ -383,12 +361,7 @@ class PositiveUnlabelled(Supervision):
         share = 1 / len(positive_rows) + (-1 if among else 1) / expected
         scatter = gram(positive_rows - centre) / (len(positive_rows) - 1)
         noise = _noise_of_gram(scatter, 4 * self.prior**2 * share)
-        note = (
-            "The covariance is 4 pi^2 Cov(x | +) (1/n + s/(pi m)) from the sample covariance of n"
-            " positives, s = -1 if they are among the rows and +1 if not; an error of the prior is"
-            " not in it."
-        )
-        return OperatorEstimate(operator, noise, classes, note)
+        return OperatorEstimate(operator, noise, classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +377,9 @@ class SemiSupervised(Supervision):
     unbiased for any B. B is ridge regression with the penalty of least estimated variance; B = 0,
     the labelled rows alone, is among the choices (as in PPI++, Angelopoulos et al. 2023).
 
-    Assumes that labels are missing completely at random. Folds are drawn from a fixed seed.
+    Assumes that labels are missing completely at random. Folds are drawn from a fixed seed. The
+    covariance is that of drawing the labelled rows, (1/n - 1/m) Cov(x r), r the residuals of labels
+    predicted from other folds.
 
     Parameters
     ----------
@@ -417,9 +392,31 @@ class SemiSupervised(Supervision):
     labels: Any
     classes: Any
 
-    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
         """Return the operator; its error comes from the sampling of the labelled rows."""
-        labelled, codes = _known_labels(self.labels, classes, rows)
+        classes = check_classes(self.classes)
+        try:
+            column = pa.array(self.labels, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise TableError(
+                "labels must be of one type. Use None or NaN where a label is missing."
+            ) from None
+        if len(column) != len(rows):
+            raise ParameterError(
+                f"There are {len(column)} labels for {len(rows)} rows. Pass one for each row, None"
+                " where it is missing."
+            )
+        labelled = np.asarray(column.is_valid())
+        if labelled.sum() < _FEWEST:
+            raise ParameterError(
+                f"Only {labelled.sum()} rows have a label. Label at least {_FEWEST}."
+            )
+        codes = label_codes(column.drop_null(), classes)
+        missing = len(classes) - len(np.unique(codes))
+        if missing:
+            raise ParameterError(
+                f"{missing} of the classes have no labelled row. Label rows of each class."
+            )
         if labelled.all():
             return PlainLabels(self.labels, classes).estimate(rows)
         labelled_rows, n, m = rows[labelled], len(codes), len(rows)
@@ -433,40 +430,8 @@ class SemiSupervised(Supervision):
         # n of m rows without replacement; every column of M has its own, of which this is the mean
         scatter = gram(labelled_rows, (residuals**2).sum(axis=1)) - n * centres @ centres.T
         noise = _noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
-        note = (
-            "The covariance of drawing the labelled rows, (1/n - 1/m) Cov(x r), with r the"
-            " residuals of labels predicted from other folds; it holds if labels are missing"
-            " completely at random." + _per_column(len(classes))
-        )
         final = operator[:, 0] if columns == 1 else operator
-        return OperatorEstimate(final, noise, classes, note)
-
-
-def _known_labels(
-    labels: Any, classes: tuple[Any, ...], rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows have a label, and the codes of those."""
-    try:
-        column = pa.array(labels, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        raise TableError(
-            "labels must be of one type. Use None or NaN where a label is missing."
-        ) from None
-    if len(column) != len(rows):
-        raise ParameterError(
-            f"There are {len(column)} labels for {len(rows)} rows. Pass one for each row, None"
-            " where it is missing."
-        )
-    labelled = np.asarray(column.is_valid())
-    if labelled.sum() < _FEWEST:
-        raise ParameterError(f"Only {labelled.sum()} rows have a label. Label at least {_FEWEST}.")
-    codes = label_codes(column.drop_null(), classes)
-    missing = len(classes) - len(np.unique(codes))
-    if missing:
-        raise ParameterError(
-            f"{missing} of the classes have no labelled row. Label rows of each class."
-        )
-    return labelled, codes
+        return OperatorEstimate(final, noise, classes)
 
 
 def _cross_fit(labelled_rows: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -573,7 +538,7 @@ def check_identified(bags: BagMoments) -> None:
         )
 
 
-Mapped = tuple[np.ndarray, Covariance, str]  # an operator, its covariance, what that covers
+Mapped = tuple[np.ndarray, Covariance]  # an operator and its covariance
 
 
 class BagMethod(ABC):
@@ -581,7 +546,7 @@ class BagMethod(ABC):
 
     @abstractmethod
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
-        """Return the operator, its covariance and what that covers."""
+        """Return the operator and its covariance."""
 
 
 @dataclass(frozen=True)
@@ -593,7 +558,9 @@ class MeanMap(BagMethod):
     with B the bag means, Pi the proportions, p the class shares of all rows, and D the bag sizes
     (theirs is the identity; the variance of a bag's mean is one over its size).
     Assumes homogeneity, E[x | y, bag] = E[x | y] (E[x | bag] in Patrini et al. 2016, section 3, is
-    a misprint), and proportions that tell the classes apart.
+    a misprint), and proportions that tell the classes apart. The covariance is that of the rows
+    about their class means, carried through the bag means; it assumes one within-class covariance
+    for all classes. A bias from bags that are not homogeneous is not in it.
     """
 
     def weights(self, bags: BagMoments) -> np.ndarray:
@@ -604,20 +571,13 @@ class MeanMap(BagMethod):
         return (bags.prior[:, None] * inverse * root).T
 
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
-        """Return the operator, its covariance and what that covers."""
+        """Return the operator and its covariance."""
         weights = self.weights(bags)
         within = _within_classes(within_bags(rows, bags), bags, weights / bags.prior)
-        note = (
-            "The covariance of the rows about their class means, carried through the bag means;"
-            " one within-class covariance for all classes and homogeneous bags, E[x|y,bag] ="
-            " E[x|y], are assumed: a bias from bags that are not is not in it."
-        )
-        return operator_of_bags(bags, weights, within, note)
+        return operator_of_bags(bags, weights, within)
 
 
-def operator_of_bags(
-    bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str
-) -> Mapped:
+def operator_of_bags(bags: BagMoments, weights: np.ndarray, within: np.ndarray) -> Mapped:
     """Return B^T G as an operator, with the noise that rows of covariance ``within`` give it.
 
     The error of sum_j g_j b_j is sum_i e_i (g_j(i)/n_j(i) - t_y(i)/m), with e_i row i's deviation
@@ -630,8 +590,7 @@ def operator_of_bags(
     per_row = (weights / bags.sizes[:, None])[:, None] - target / bags.sizes.sum()  # (n, K, c)
     rows = bags.sizes[:, None] * bags.shares
     variance = float(np.einsum("jk,jkc->c", rows, per_row**2).mean())
-    classes = len(target)
-    return operator, _noise_of_gram(within, variance), note + _per_column(classes)
+    return operator, _noise_of_gram(within, variance)
 
 
 def within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
@@ -689,8 +648,9 @@ class KnownProportions(Supervision):
     classes: Any
     method: str | BagMethod = "mean-map"
 
-    def operator_of(self, rows: np.ndarray, classes: Classes) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
         """Return the operator that the method estimates."""
+        classes = check_classes(self.classes)
         method = MeanMap() if self.method == "mean-map" else self.method
         if method in _METHODS_OF_PAPERS:
             method = import_module("suffice.papers.bags").METHODS[method]
@@ -698,5 +658,4 @@ class KnownProportions(Supervision):
             names = ", ".join(["mean-map", *_METHODS_OF_PAPERS])
             raise ParameterError(f"method must be one of {names}, or an object such as MeanMap().")
         bags = bags_of(rows, self.bags, self.proportions, len(classes))
-        operator, noise, note = method.estimate(rows, bags)
-        return OperatorEstimate(operator, noise, classes, note)
+        return OperatorEstimate(*method.estimate(rows, bags), classes)

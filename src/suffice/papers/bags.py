@@ -45,7 +45,9 @@ class LaplacianMeanMap(BagMethod):
 
     with w_j the bag sizes, one on average, and v the similarity of two bags: "gaussian",
     exp(-||b_j - b_j'|| / scale), "normalised-cut", the paper's v^nc, or "none", zero. Two classes.
-    Assumes that similar bags have similar class means.
+    Assumes that similar bags have similar class means. The covariance is that of the rows about
+    their bag's mean (at least that about class means), carried through the smoothed class means;
+    the smoothing's bias is not in it.
     """
 
     similarity: str = "gaussian"
@@ -81,12 +83,8 @@ class LaplacianMeanMap(BagMethod):
         return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
 
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
-        """Return the operator, its covariance and what that covers."""
-        note = (
-            "The covariance of the rows about their bag's mean (at least that about class means),"
-            " carried through the smoothed class means; the smoothing's bias is not in it."
-        )
-        return operator_of_bags(bags, self.weights(bags), within_bags(rows, bags), note)
+        """Return the operator and its covariance."""
+        return operator_of_bags(bags, self.weights(bags), within_bags(rows, bags))
 
 
 def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.ndarray:
@@ -149,12 +147,7 @@ class AlternatingMeanMap(BagMethod):
             )
         weights = self.start.weights(bags)
         first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-        alternation = alternate(rows, bags, first, self)
-        note = (
-            f"The labels after {len(alternation.risks)} rounds are a guess that fits the"
-            " proportions. Their error is not known, so there is no covariance."
-        )
-        return alternation.operator, Covariance("none"), note
+        return alternate(rows, bags, first, self).operator, Covariance("none")
 
 
 @dataclass(frozen=True, eq=False)

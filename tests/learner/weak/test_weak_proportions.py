@@ -106,7 +106,6 @@ def test_bags_that_are_not_homogeneous_break_it_as_the_note_says():
     estimate = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
     error = estimate.operator - rows.T @ signs / len(rows)
     stated = estimate.noise.variance * (estimate.noise.array**2).sum(axis=1)
-    assert "E[x|y]" in estimate.note
     assert (error[:3] ** 2 > 16 * stated[:3]).any()
 
 
@@ -254,7 +253,6 @@ def test_every_method_says_what_its_covariance_is_worth(name):
     estimate = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name))
     assert estimate.operator.shape == (4,)
     assert estimate.noise.form == ("none" if name.startswith("alternating") else "factor")
-    assert "covariance" in estimate.note
 
 
 @pytest.mark.parametrize("name", ["mean-map", *METHODS])

@@ -509,34 +509,29 @@ class ClassRatio(Learner):
             raise ParameterError(
                 "level must lie between 0 and 1, and draws must be at least 2. Change them."
             )
-        if self.label_shift_.rejected:
-            return [self._natural_estimate(table, level, draws) for table in tables]
-        method, test = self._method, self.label_shift_
-        summaries = [self._summarise(table) for table in tables]
-        rng = self._generator()
-        intervals = method.ends(summaries, level, draws, rng, excess=test.excess)
-        ratios = [method.ratios(summary) for summary in summaries]
-        classes = self.classes_.tolist()
-        return [
-            RatioEstimate.with_interval(classes, ratio, ends, level, test, doubt=self._doubt)
-            for ratio, ends in zip(ratios, intervals, strict=True)
-        ]
-
-    def _natural_estimate(self, table: Any, level: float, draws: int) -> RatioEstimate:
-        """Return the estimates and the range of a table where the bags contradict label shift."""
-        rng, method = self._generator(), self._method
-        keeper = RowKeeper(1, TABLE_ROWS, rng)
-        summary = self._summarise(table, keeper)
-        (ends,) = method.ends([summary], level, draws, rng, excess=1.0)
-        rows = self._coordinates(keeper.result()[0])[:, :-1]
-        two = len(self.classes_) == 2
-        outcomes = [
-            natural_range(classifier, rows, ends[:, 1 if two else k], level, rng, tested=two)
-            for k, classifier in enumerate(self._stable)
-        ]
-        return RatioEstimate.with_range(
-            self.classes_.tolist(), method.ratios(summary), outcomes, self.label_shift_
-        )
+        method, test, classes = self._method, self.label_shift_, self.classes_.tolist()
+        if not test.rejected:
+            summaries = [self._summarise(table) for table in tables]
+            intervals = method.ends(summaries, level, draws, self._generator(), excess=test.excess)
+            ratios = [method.ratios(summary) for summary in summaries]
+            return [
+                RatioEstimate.with_interval(classes, ratio, ends, level, test, doubt=self._doubt)
+                for ratio, ends in zip(ratios, intervals, strict=True)
+            ]
+        estimates, two = [], len(classes) == 2
+        for table in tables:  # two estimates and a range of each: the bags contradict label shift
+            rng = self._generator()
+            keeper = RowKeeper(1, TABLE_ROWS, rng)
+            summary = self._summarise(table, keeper)
+            (ends,) = method.ends([summary], level, draws, rng, excess=1.0)
+            rows = self._coordinates(keeper.result()[0])[:, :-1]
+            outcomes = [
+                natural_range(classifier, rows, ends[:, 1 if two else k], level, rng, tested=two)
+                for k, classifier in enumerate(self._stable)
+            ]
+            ratio = method.ratios(summary)
+            estimates.append(RatioEstimate.with_range(classes, ratio, outcomes, test))
+        return estimates
 
     def _summarise(self, table: Any, keeper: RowKeeper | None = None) -> Any:
         """Return what the method needs of the rows of one table; ``keeper`` takes a sample."""
