@@ -35,6 +35,8 @@ from suffice.release.merge import merge
 from suffice.release.release import Release
 
 _EIGENVALUE_FLOOR = 1e-3  # of the mean one: smaller ones cannot be told from noise
+_TAUS = np.logspace(-4, 3, 25)
+_CORRELATIONS = (0.02, 0.98)
 _CLASS_LEAD = 2.0  # deviations of the noise that tell the larger class from another
 
 
@@ -129,6 +131,16 @@ class CleanMoments:
         """The standard deviation of the noise on the variance of any direction of length 1."""
         return self.penalty / math.sqrt(len(self.variances) / 2)
 
+    def most_correlated(self, weights: np.ndarray, variances: np.ndarray) -> np.ndarray:
+        """Return the largest correlations that are believed of scores of these weights.
+
+        The noise moves the variance of a score by ``square_noise`` times the squared length of its
+        weights. The larger that is beside the variance, the less of a correlation is believed.
+        """
+        lengths = (weights**2).sum(axis=0)
+        doubts = self.square_noise * lengths / np.maximum(variances, 1e-300)
+        return np.asarray(_CORRELATIONS[1] / (1 + doubts))
+
 
 def cleaned(numbers: MomentNumbers) -> CleanMoments:
     """Return what is believed of the data, from noisy numbers."""
@@ -196,10 +208,6 @@ def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarr
     return np.asarray(np.maximum(floored * (total / floored.sum()), floor))
 
 
-_TAUS = np.logspace(-4, 3, 25)
-_CORRELATIONS = (0.02, 0.98)
-
-
 @dataclass(frozen=True)
 class Blend:
     """How scores of three classes or more lie between two linear rules.
@@ -231,22 +239,11 @@ class Scores:
     spread: np.ndarray  # (contrasts, contrasts): the covariance of the scores
     correlations: np.ndarray  # (contrasts,): of each score with membership in its class
     memberships: np.ndarray  # (contrasts, contrasts): covariance with memberships, by thinning
-    square_noise: float  # deviation of the noise on the variance of a direction of length 1
 
     @property
     def variances(self) -> np.ndarray:
         """The variance of each score."""
         return np.diag(self.spread)
-
-    def most_correlated(self, weights: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """Return the largest correlations that are believed of scores of these weights.
-
-        The noise moves the variance of a score by ``square_noise`` times the squared length of its
-        weights. The larger that is beside the variance, the less of a correlation is believed.
-        """
-        lengths = (weights**2).sum(axis=0)
-        doubts = self.square_noise * lengths / np.maximum(variances, 1e-300)
-        return np.asarray(_CORRELATIONS[1] / (1 + doubts))
 
 
 def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
@@ -275,9 +272,8 @@ def contrast_scores(moments: CleanMoments, thinning: Thinning) -> Scores:
     measured = np.diag(together) / np.sqrt(shares * (1 - shares))
     together = together * np.sqrt(np.diag(spread))[:, None]
     memberships = (together + together.T) / 2
-    raw = Scores(weights, spread, measured, memberships, moments.square_noise)
-    most = np.maximum(raw.most_correlated(weights, raw.variances), _CORRELATIONS[0])
-    return replace(raw, correlations=np.clip(measured, _CORRELATIONS[0], most))
+    most = np.maximum(moments.most_correlated(weights, np.diag(spread)), _CORRELATIONS[0])
+    return Scores(weights, spread, np.clip(measured, _CORRELATIONS[0], most), memberships)
 
 
 def thinned(moments: CleanMoments, draws: int, rng: np.random.Generator) -> Thinning:
@@ -343,7 +339,7 @@ def linear_scores(
         return np.asarray(np.einsum("kl,kj,jl->l", directions, matrix, directions))
 
     sizes = np.sqrt(np.maximum(along(scores.spread), 1e-300))
-    most = scores.most_correlated(scores.weights @ directions, sizes**2)
+    most = moments.most_correlated(scores.weights @ directions, sizes**2)
     rho = np.clip(along(scores.memberships) / sizes, 0.0, most)
     matrix = (directions * (rho / sizes / (1 - rho**2))) @ directions.T
     lengths = (directions**2 * (rho**2 / (1 - rho**2))).sum(axis=1)
@@ -493,7 +489,7 @@ def expected_accuracy(
     # The standard deviation of the correlation of score and class, by the delta method.
     weights = scores.weights[:, 0]
     by_operator = float(weights**2 @ moments.errors[:, 0]) / (variance * share * (1 - share))
-    doubt = scores.square_noise * float(weights @ weights) / variance
+    doubt = moments.square_noise * float(weights @ weights) / variance
     error = float(np.hypot(by_operator**0.5, correlation * doubt / 2))
     r_shift, p_shift = reach * error, reach * proportions_noise
     # The correlation is larger if noise added nothing to the score's variance.

@@ -71,18 +71,10 @@ def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
 
 @dataclass(frozen=True, eq=False)
 class StoredEstimator:
-    """Predicts with scores that were read from a model file, as a scikit-learn classifier does.
+    """Predicts with scores that were read from a model file, as a scikit-learn classifier does."""
 
-    Attributes
-    ----------
-    scores : BoostedTrees or ndarray of shape (d + 1, K)
-        Trees, or the weights of each column and of the constant.
-    classes_ : ndarray
-        The codes of the classes.
-    """
-
-    scores: BoostedTrees | np.ndarray
-    classes_: np.ndarray
+    scores: BoostedTrees | np.ndarray  # trees, or weights (d + 1, K) of columns and the constant
+    classes_: np.ndarray  # codes
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Return the probability of each class (n, K)."""
@@ -372,17 +364,9 @@ class NoisyLabelClassifier(Classifier):
 
     @classmethod
     def from_release(cls, model: Release) -> Self:
-        """Return the fitted learner of a model file.
+        """Return the fitted learner of a release that `to_release` returned.
 
-        Parameters
-        ----------
-        model : Release
-            A release that `to_release` returned.
-
-        Returns
-        -------
-        NoisyLabelClassifier
-            It predicts as the model that was stored did.
+        It predicts as the model that was stored did.
         """
         cls._check_learner(model)
         self = cls()

@@ -180,12 +180,12 @@ class SpreadClassifier(LinearModel):
 
     Parameters
     ----------
-    prior : {"learned", "gaussian", "marginals", "flat"} or sequence of arrays, default="learned"
-        What clean features look like. Learnt from the randomised records: "gaussian", with
-        correlations of numeric columns; "marginals", each column alone (the paper's learned
-        prior); "learned", the joint distribution of few discrete columns, else "gaussian".
-        "flat": all values alike. A sequence holds one array per column: the probabilities of its
-        possible values, or its mean and variance.
+    prior : {"learned", "marginals", "flat"} or sequence of arrays, default="learned"
+        What clean features look like. Learnt from the randomised records: "learned", the joint
+        distribution of few discrete columns, else a Gaussian one with correlations of numeric
+        columns; "marginals", each column alone (the paper's learned prior). "flat": all values
+        alike. A sequence holds one array per column: the probabilities of its possible values, or
+        its mean and variance.
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm of all weights but the constant's. "auto": by the evidence of
         randomised labels (empirical Bayes), or by cross-validation where labels are exact.
@@ -235,7 +235,7 @@ class SpreadClassifier(LinearModel):
 
     stored_as = "SpreadClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
-        "prior": [StrOptions({"learned", "gaussian", "marginals", "flat"}), "array-like"],
+        "prior": [StrOptions({"learned", "marginals", "flat"}), "array-like"],
         "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -298,29 +298,18 @@ class SpreadClassifier(LinearModel):
         ----------
         records : Corrupted
             The randomised columns.
-        codes : array of shape (n,)
-            The randomised labels, as positions in ``classes``.
-        channel : array of shape (K, K)
-            P[observed i | true j] of the labels.
+        codes, channel : arrays of shape (n,) and (K, K)
+            The randomised labels as positions in ``classes``, and P[observed i | true j] of them.
         classes : sequence
             The classes.
-
-        Raises
-        ------
-        ParameterError
-            If there are no columns, or the prior does not fit them.
-        OptimisationError
         """
         check_prior(records, self.prior)
         self.classes_ = np.array(classes)
-        knowledge: Knowledge | None = None
-        if not (isinstance(self.prior, str) and self.prior == "gaussian"):
-            knowledge = joint_states(records, self.prior)  # where combinations are few
-        if knowledge is None:
-            dependent = isinstance(self.prior, str) and self.prior in {"learned", "gaussian"}
-            knowledge = (
-                predicted_features(records) if dependent else clean_features(records, self.prior)
-            )
+        knowledge: Knowledge | None = joint_states(records, self.prior)  # combinations are few
+        if knowledge is None and isinstance(self.prior, str) and self.prior == "learned":
+            knowledge = predicted_features(records)
+        elif knowledge is None:
+            knowledge = clean_features(records, self.prior)
         return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), exact=False)
 
     def _fit_rows(

@@ -235,16 +235,17 @@ class MeanEmbedding:
         The noise is taken off in full where what is left of the differences of classes is at
         least a quarter in every direction, and in part where it is not.
         """
-        noisy = self._solved_gram(self.bag_gram)
-        noise = self._noise(noisy)
+        noisy, noise = self._grams
         basis = zero_sum_basis(len(noisy))
         return noisy - removable_part(*(basis.T @ m @ basis for m in (noisy, noise))) * noise
 
     def _solved_gram(self, bags: np.ndarray) -> np.ndarray:
         return np.asarray(self.bags.solved @ bags @ self.bags.solved.T)
 
-    def _noise(self, noisy: np.ndarray) -> np.ndarray:
-        """Return what sampling added to the class Gram."""
+    @cached_property
+    def _grams(self) -> tuple[np.ndarray, np.ndarray]:
+        """The class Gram with sampling noise, and what sampling added to it."""
+        noisy = self._solved_gram(self.bag_gram)
         squares = self._weights**2
         energies, shares = squares @ self.cells.powers, squares @ self.cells.counts
         noise = np.zeros_like(noisy)
@@ -252,7 +253,7 @@ class MeanEmbedding:
             norms = np.maximum(np.diag(noisy - noise), 0.0)
             energy = np.maximum(energies - shares * (self.bags.proportions @ norms), 0.0)
             noise = self._solved_gram(np.diag(energy))
-        return noise
+        return noisy, noise
 
     def ratios(self, across: np.ndarray) -> np.ndarray:
         """Return rho of a table from the inner products (C,) of its mean with the cells' sums."""
@@ -264,14 +265,12 @@ class MeanEmbedding:
 
     def energy(self, direction: np.ndarray) -> float:
         """Return || sum_k v_k Psi_k ||^2 without sampling noise, however little is left of it."""
-        noisy = self._solved_gram(self.bag_gram)
-        return float(direction @ (noisy - self._noise(noisy)) @ direction)
+        return float(direction @ np.subtract(*self._grams) @ direction)
 
     def least_distinct_direction(self) -> np.ndarray:
         """Return the unit direction of sum zero in which the class embeddings differ least."""
         zero_sum = zero_sum_basis(len(self.bags.classes))
-        noisy = self._solved_gram(self.bag_gram)
-        _, vectors = np.linalg.eigh(zero_sum.T @ (noisy - self._noise(noisy)) @ zero_sum)
+        _, vectors = np.linalg.eigh(zero_sum.T @ np.subtract(*self._grams) @ zero_sum)
         return np.asarray(zero_sum @ vectors[:, 0])
 
 

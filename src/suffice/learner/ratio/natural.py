@@ -35,7 +35,6 @@ pi, the proportion of class 1 there. A new table U is one of two things (MATHS.m
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -162,46 +161,22 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """A sample of the bags' rows: coordinates, the bag of each, its weight in the pool.
+    """A sample of the rows of bags of two classes, bag by bag."""
 
-    ``sizes`` are the numbers of rows of the bags that the sample stands for.
-    """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    bags: KnownBags
-    sizes: np.ndarray
-
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """The number of sampled rows of each bag."""
-        return np.bincount(self.codes, minlength=len(self.sizes)).astype(np.float64)
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """The weight of each row, with sum one."""
-        return np.asarray((self.sizes / self.counts)[self.codes] / self.sizes.sum())
-
-    @cached_property
-    def shares(self) -> np.ndarray:
-        """The proportion of class 1 in each bag; its noise has mean zero."""
-        return self.bags.unbiased_proportions[:, 1]
-
-    @cached_property
-    def pi(self) -> float:
-        """The proportion of class 1 in all bags."""
-        return float(np.clip(self.sizes @ self.shares / self.sizes.sum(), 0.01, 0.99))
-
-    @cached_property
-    def noise(self) -> np.ndarray:
-        """The variance of the noise on ``shares``."""
-        return self.bags.noise_covariances[:, 1, 1]
+    rows: np.ndarray  # (n, d): coordinates
+    codes: np.ndarray  # the bag of each row
+    weights: np.ndarray  # of each row, with sum one
+    counts: np.ndarray  # sampled rows of each bag
+    sizes: np.ndarray  # rows of each bag that the sample stands for
+    shares: np.ndarray  # the proportion of class 1 in each bag; its noise has mean zero
+    noise: np.ndarray  # the variance of this noise
+    pi: float  # the proportion of class 1 in all bags
 
     def bag_means(self, values: np.ndarray) -> np.ndarray:
         """Return the mean of values (n,) or (n, d) over each bag."""
         if values.ndim == 1:
             return np.bincount(self.codes, weights=values, minlength=len(self.counts)) / self.counts
-        starts = np.flatnonzero(np.diff(self.codes, prepend=-1))  # rows lie bag by bag
+        starts = np.flatnonzero(np.diff(self.codes, prepend=-1))
         return np.add.reduceat(values, starts, axis=0) / self.counts[:, None]
 
     def shift(self, theta: np.ndarray, start: float) -> tuple[float, np.ndarray]:
@@ -311,7 +286,18 @@ def fit_stable_classifier(
     most = max(30, _POOL_ROWS // len(sizes))
     parts = [np.flatnonzero(codes == i) for i in range(len(sizes))]
     some = np.concatenate([np.sort(rng.permutation(part)[:most]) for part in parts])
-    pool = _Pool((rows[some] - centre) @ axes, codes[some], bags, sizes)
+    counts = np.bincount(codes[some], minlength=len(sizes)).astype(np.float64)
+    shares = bags.unbiased_proportions[:, 1]
+    pool = _Pool(
+        (rows[some] - centre) @ axes,
+        codes[some],
+        (sizes / counts)[codes[some]] / sizes.sum(),
+        counts,
+        sizes,
+        shares,
+        bags.noise_covariances[:, 1, 1],
+        float(np.clip(sizes @ shares / sizes.sum(), 0.01, 0.99)),
+    )
     start = np.zeros(axes.shape[1])
     modes = [
         _climb(pool, _evaluate(pool, start, 0.0, slope, misfit, None), None)

@@ -486,6 +486,10 @@ def accepted_ends(
     return np.array(ends).T
 
 
+# Covariances of g_U (n, d, d) and of the bags' means (n, M, d, d), and S^-1 (n, d, d).
+_Variances = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True, eq=False)
 class _MixtureTest:
     """The test of proportions rho (n, K) of a table, from scores without their last column."""
@@ -497,7 +501,7 @@ class _MixtureTest:
         """Return g_U - rho psi."""
         return np.asarray(self.table.mean - rho @ self.classes.psi)
 
-    def variances(self, rho: np.ndarray, psi: np.ndarray) -> "_Variances":
+    def variances(self, rho: np.ndarray, psi: np.ndarray) -> _Variances:
         """Return S and what it consists of, at proportions rho and class means psi (n, K, d)."""
         errors = self.classes.moments.errors(psi)
         pull = rho @ self.classes.leverage
@@ -505,21 +509,14 @@ class _MixtureTest:
         total = own + np.einsum("nm,nmab->nab", pull**2, errors)
         size = np.trace(total, axis1=1, axis2=2)[:, None, None]
         floor = np.maximum(1e-12 * size, 1e-300) * np.eye(len(self.table.mean))  # no division by 0
-        return _Variances(own, errors, np.linalg.inv(total + floor))
-
-    def likely_means(self, rho: np.ndarray, variances: "_Variances") -> np.ndarray:
-        """Return the class means (n, K, d) that proportions rho make likely."""
-        leverage = self.classes.leverage
-        forces = np.einsum("nab,nb->na", variances.precisions, self.off(rho))
-        moves = np.einsum("km,nm,nmab,nb->nka", leverage, rho @ leverage, variances.errors, forces)
-        return np.asarray(self.classes.psi + moves)
+        return own, errors, np.linalg.inv(total + floor)
 
     def standard_errors(self, ratios: np.ndarray) -> np.ndarray:
         """Return the standard error of each proportion, to first order."""
         psi = self.classes.psi
         moves = np.linalg.pinv(psi[:-1] - psi[-1]).T  # of all proportions but the last, by the mean
         moves = np.vstack([moves, -moves.sum(axis=0)])
-        covariance = np.linalg.inv(self.variances(ratios[None], psi[None]).precisions[0])
+        covariance = np.linalg.inv(self.variances(ratios[None], psi[None])[2][0])
         return np.sqrt(np.einsum("ki,ij,kj->k", moves, covariance, moves))
 
     def least_statistics(self, k: int, values: np.ndarray, ratios: np.ndarray) -> np.ndarray:
@@ -543,25 +540,30 @@ class _MixtureTest:
             self._search(start, lambda v: start + self._least_ratio(start, free, v) @ free),
         )
 
-    def _search(self, start: np.ndarray, move: Callable[["_Variances"], np.ndarray]) -> np.ndarray:
+    def _search(self, start: np.ndarray, move: Callable[[_Variances], np.ndarray]) -> np.ndarray:
         """Return the least t on a way of proportions from ``start``, where ``move`` says the next.
 
         The first is not counted: its covariances are those at psi.
         """
+        leverage = self.classes.leverage
         rho, psi = start, np.repeat(self.classes.psi[None], len(start), axis=0)
         least = np.full(len(start), np.inf)
         for step in range(8):  # covariances depend on class means, and these on covariances
             variances = self.variances(rho, psi)
+            _, errors, precisions = variances
+            off = self.off(rho)
             if step > 0:
-                off = self.off(rho)
-                least = np.minimum(least, np.einsum("ni,nij,nj->n", off, variances.precisions, off))
-            psi, rho = self.likely_means(rho, variances), move(variances)
+                least = np.minimum(least, np.einsum("ni,nij,nj->n", off, precisions, off))
+            # The class means (n, K, d) that proportions rho make likely.
+            forces = np.einsum("nab,nb->na", precisions, off)
+            moves = np.einsum("km,nm,nmab,nb->nka", leverage, rho @ leverage, errors, forces)
+            psi, rho = self.classes.psi + moves, move(variances)
         return least
 
-    def _nearest(self, start: np.ndarray, free: np.ndarray, variances: "_Variances") -> np.ndarray:
+    def _nearest(self, start: np.ndarray, free: np.ndarray, variances: _Variances) -> np.ndarray:
         """Return how far to go along the free directions for the least t, were S as it is."""
         slopes = free @ self.classes.psi
-        bent = slopes @ variances.precisions
+        bent = slopes @ variances[2]
         matrices = bent @ slopes.T
         size = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
         floor = np.maximum(1e-12 * size, 1e-300) * np.eye(len(free))
@@ -570,19 +572,19 @@ class _MixtureTest:
         return np.asarray(np.clip(moves, -_FARTHEST, _FARTHEST))
 
     def _least_ratio(
-        self, start: np.ndarray, free: np.ndarray, variances: "_Variances"
+        self, start: np.ndarray, free: np.ndarray, variances: _Variances
     ) -> np.ndarray:
         """Return how far to go along the free directions for the least t, S changing on the way.
 
         Of covariances that differ by a factor, t is a ratio of quadratic forms in h = (1, moves),
         and least at the eigenvector of the least generalised eigenvalue.
         """
-        precisions, width = variances.precisions, len(self.table.mean)
+        (covariances, errors, precisions), width = variances, len(self.table.mean)
         along = np.repeat((-free @ self.classes.psi)[None], len(start), axis=0)
         sides = np.concatenate([self.off(start)[:, None], along], axis=1)
         above = sides @ precisions @ np.swapaxes(sides, 1, 2)
-        own = np.einsum("nab,nab->n", precisions, variances.own) / width
-        each = np.einsum("nab,nmab->nm", precisions, variances.errors) / width
+        own = np.einsum("nab,nab->n", precisions, covariances) / width
+        each = np.einsum("nab,nmab->nm", precisions, errors) / width
         lever = self.classes.leverage
         pulls = np.repeat((free @ lever)[None], len(start), axis=0)
         pulls = np.concatenate([(start @ lever)[:, None], pulls], axis=1)
@@ -595,15 +597,6 @@ class _MixtureTest:
         h = (back @ np.linalg.eigh(ratios)[1][:, :, :1])[:, :, 0]
         first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), 1e-300)
         return np.asarray(np.clip(h[:, 1:] / first, -_FARTHEST, _FARTHEST))
-
-
-@dataclass(frozen=True, eq=False)
-class _Variances:
-    """Covariances of g_U (n, d, d) and of the bags' means (n, M, d, d), and S^-1 (n, d, d)."""
-
-    own: np.ndarray
-    errors: np.ndarray
-    precisions: np.ndarray
 
 
 def _zero(values: np.ndarray, above: np.ndarray, inside: int, step: int) -> float:
