@@ -160,7 +160,16 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
     # What only rounding made becomes zero: small variances divide it.
     rounding = 1e-13 * np.abs(along).max(axis=0, initial=0.0)
     penalty = math.sqrt(width / 2) * noise
-    variances = _shrunk_values(values, noise, penalty)
+    # Eigenvalues without what symmetric Gaussian noise is expected to have added. Their sum is the
+    # expected total variance: that of rows of length 1 lies between 0 and 1. Noise that makes the
+    # sum negative would leave no variance, and scores that are far too sure.
+    total = max(float(_within_unit(values.sum(), math.sqrt(width) * noise)), 1e-9)
+    floor = max(1e-9 * total / width, min(_EIGENVALUE_FLOOR * total / width, penalty))
+    if noise > 0:
+        apart = values[:, None] - values[None, :]
+        values = values - noise**2 * (apart / (apart**2 + noise**2 / 2)).sum(axis=1)
+    floored = np.maximum(values, floor)
+    variances = np.maximum(floored * (total / floored.sum()), floor)
     by_noise = (
         numbers.operator_noise**2
         + shift**2 * numbers.mean_noise**2
@@ -190,22 +199,6 @@ def _within_unit(noisy: Any, noise: float) -> np.ndarray:
     if noise > 1e-12:
         expected = truncnorm.mean(-noisy / noise, (1 - noisy) / noise, loc=noisy, scale=noise)
     return np.clip(np.where(np.isnan(expected), noisy, expected), 0.0, 1.0)
-
-
-def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:
-    """Return eigenvalues without what symmetric Gaussian noise is expected to have added.
-
-    Their sum is the expected total variance: that of rows of length 1 lies between 0 and 1. Noise
-    that makes the sum negative would leave no variance, and scores that are far too sure.
-    """
-    total = max(float(_within_unit(values.sum(), math.sqrt(len(values)) * noise)), 1e-9)
-    mean = total / len(values)
-    floor = max(1e-9 * mean, min(_EIGENVALUE_FLOOR * mean, penalty))
-    if noise > 0:
-        apart = values[:, None] - values[None, :]
-        values = values - noise**2 * (apart / (apart**2 + noise**2 / 2)).sum(axis=1)
-    floored = np.maximum(values, floor)
-    return np.asarray(np.maximum(floored * (total / floored.sum()), floor))
 
 
 @dataclass(frozen=True)

@@ -267,8 +267,17 @@ class NoisyLabelClassifier(Classifier):
                 if loss < least:
                     least, predicted = loss, probabilities.argmax(axis=1)
                     self.link_, self.settings_ = link, dict(setting)
-            self._estimate_accuracy(predicted, labels, channel, len(settings))
             self.link_error_ = self.link_.error
+            # P(predicted = true): (P^-1)[predicted, z] has that mean, label by label. The same
+            # labels chose among settings, and the K + 1 numbers of the link. The estimate is too
+            # high for that, so that the lower end is one for all of these choices together
+            # (Bonferroni; lab/bench/coverage.py).
+            hits = np.linalg.inv(channel)[predicted, labels]
+            self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
+            error = float(hits.std(ddof=1)) / len(hits) ** 0.5
+            low = hits.mean() + error * ndtri(0.025 / (len(settings) * (classes + 1)))
+            high = hits.mean() - error * ndtri(0.025)
+            self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
         self.estimator_ = fitted(self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
@@ -282,23 +291,6 @@ class NoisyLabelClassifier(Classifier):
         boosting = [{**s, "min_samples_leaf": min(s["min_samples_leaf"], most)} for s in _BOOSTING]
         trees = HistGradientBoostingClassifier(early_stopping=False, random_state=0)
         return trees, self.settings or boosting
-
-    def _estimate_accuracy(
-        self, predicted: np.ndarray, labels: np.ndarray, channel: np.ndarray, settings: int
-    ) -> None:
-        """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label.
-
-        The same labels chose among ``settings``, and the K + 1 numbers of the link. The estimate is
-        too high for that, so that the lower end is one for all of these choices together
-        (Bonferroni; lab/bench/coverage.py).
-        """
-        hits = np.linalg.inv(channel)[predicted, labels]
-        self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
-        error = float(hits.std(ddof=1)) / len(hits) ** 0.5
-        choices = settings * (len(channel) + 1)
-        low = hits.mean() + error * ndtri(0.025 / choices)
-        high = hits.mean() - error * ndtri(0.025)
-        self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
 
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.

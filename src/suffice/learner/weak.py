@@ -573,8 +573,22 @@ class MeanMap(BagMethod):
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator and its covariance."""
         weights = self.weights(bags)
-        within = _within_classes(within_bags(rows, bags), bags, weights / bags.prior)
-        return operator_of_bags(bags, weights, within)
+        # Of the covariance about bag means, a part is due to classes mixed in one bag. It is
+        # sum_j p_j (sum_k pi_jk w_k w_k^T - b_j b_j^T) with b_j = sum pi_jk w_k; the noise of the
+        # solved means w adds a share of the within part to it, so that part is shrunk until the
+        # traces agree.
+        pooled, solve = within_bags(rows, bags), weights / bags.prior
+        shares, sizes = bags.shares, bags.weights
+        mixed = np.diag(sizes @ shares) - shares.T @ (sizes[:, None] * shares)  # (K, K)
+        means = solve.T @ bags.means
+        between = means.T @ mixed @ means
+        added = float(np.trace(mixed @ (solve.T / bags.sizes) @ solve))
+        # traces: E[between] = true + added within, E[pooled] = true + within; solved for the true
+        part, shrunk = max(np.trace(between), 1e-300), 0.0
+        if added < 1:
+            true = (part - added * np.trace(pooled)) / (1 - added)
+            shrunk = np.clip(true / part, 0, 1)
+        return operator_of_bags(bags, weights, pooled - shrunk * between)
 
 
 def operator_of_bags(bags: BagMoments, weights: np.ndarray, within: np.ndarray) -> Mapped:
@@ -597,26 +611,6 @@ def within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
     """Return the pooled covariance of rows about their bag's mean."""
     free = max(len(rows) - len(bags.sizes), 1)
     return (gram(rows) - gram(bags.means, bags.sizes)) / free
-
-
-def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> np.ndarray:
-    """Return the part of ``pooled`` that is not due to classes mixed in one bag.
-
-    The part due to them is sum_j p_j (sum_k pi_jk w_k w_k^T - b_j b_j^T) with b_j = sum pi_jk w_k;
-    the noise of the solved means w adds a share of the within part to it, so that part is shrunk
-    until the traces agree.
-    """
-    shares, sizes = bags.shares, bags.weights
-    mixed = np.diag(sizes @ shares) - shares.T @ (sizes[:, None] * shares)  # (K, K)
-    means = solve.T @ bags.means
-    between = means.T @ mixed @ means
-    added = float(np.trace(mixed @ (solve.T / bags.sizes) @ solve))
-    # traces: E[between] = true + added within, E[pooled] = true + within; solved for the true one
-    pooled_trace, part = np.trace(pooled), max(np.trace(between), 1e-300)
-    shrunk = (
-        np.clip((part - added * pooled_trace) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
-    )
-    return pooled - shrunk * between
 
 
 # By name, since learners do not import the papers.
