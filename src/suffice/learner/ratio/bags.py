@@ -4,7 +4,6 @@ That is random parts of rows, rows drawn again and intervals from them, and how 
 moment is noise that can be taken off.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -239,45 +238,34 @@ def exact_bags(
     return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))
 
 
-class Resampled(ABC):
-    """A method whose intervals are quantiles of resampled answers.
+def resampled_ends(
+    method: Any,
+    summaries: Sequence[Any],
+    level: float,
+    draws: int,
+    rng: Generator,
+    *,
+    excess: float,
+) -> np.ndarray:
+    """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
     A resampled answer is what other rows from the same distributions, in the bags and in U, and
     another draw of the noise on the proportions might have given: rows are drawn again with
     replacement (Efron 1979), in cells of some rows for mean embeddings, and noise is added of the
     kind that the release states. That the classifier of bags itself would differ is left out: its
     errors cost accuracy, and calibration, which is done anew, keeps them from costing truth.
+
+    All tables are asked of the same redrawn methods, which cost more than the answers do. The
+    quantiles are those that a further draw lies beyond as often as the level says, however few the
+    draws (Weibull 1939). All variances are ``excess`` times as large as those of rows and noise.
     """
-
-    @abstractmethod
-    def ratios(self, summary: Any) -> np.ndarray:
-        """Return the ratios (K,) of the table."""
-
-    @abstractmethod
-    def redraw(self, rng: Generator) -> "Resampled":
-        """Return the method as other rows of the bags, and other noise, might have left it."""
-
-    @abstractmethod
-    def resample(self, summary: Any, rng: Generator) -> np.ndarray:
-        """Return the ratios (K,) of rows of the table drawn again."""
-
-    def ends(
-        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
-    ) -> np.ndarray:
-        """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
-
-        All tables are asked of the same redrawn methods, which cost more than the answers do. The
-        quantiles are those that a further draw lies beyond as often as the level says, however few
-        the draws (Weibull 1939). All variances are ``excess`` times as large as those of rows and
-        noise.
-        """
-        resampled_ratios = []
-        for _ in range(draws):
-            again = self.redraw(rng)
-            resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(resampled_ratios, tails, axis=0, method="weibull")
-        ratios = np.array([self.ratios(summary) for summary in summaries])
-        ends = np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
-        middle = ratios[:, None]
-        return np.clip(middle + np.sqrt(excess) * (ends - middle), 0.0, 1.0)
+    resampled_ratios = []
+    for _ in range(draws):
+        again = method.redraw(rng)
+        resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(resampled_ratios, tails, axis=0, method="weibull")
+    ratios = np.array([method.ratios(summary) for summary in summaries])
+    ends = np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
+    middle = ratios[:, None]
+    return np.clip(middle + np.sqrt(excess) * (ends - middle), 0.0, 1.0)

@@ -29,10 +29,10 @@ from suffice.errors import ParameterError
 from suffice.kernels import maps as kernels
 from suffice.learner.ratio.bags import (
     KnownBags,
-    Resampled,
     balanced_groups,
     removable_part,
     resample_counts,
+    resampled_ends,
     zero_sum_basis,
 )
 from suffice.learner.weak import FOLDS, group_sums
@@ -278,12 +278,14 @@ _TABLE_PARTS = 64  # of a table: cells enough to draw them again
 
 
 @dataclass(frozen=True, eq=False)
-class ByEmbedding(Resampled):
+class ByEmbedding:
     """Class ratios by mean embeddings at one bandwidth."""
 
     fitted: MeanEmbedding
     sums: CellSums
     level: int
+
+    ends = resampled_ends
 
     def summarise(
         self, batches: Iterable[np.ndarray], rng: np.random.Generator

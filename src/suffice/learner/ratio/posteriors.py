@@ -33,10 +33,10 @@ from scipy.stats import chi2
 from suffice.learner.ratio.bags import (
     LEAST_SHARE_LEFT,
     KnownBags,
-    Resampled,
     balanced_groups,
     removable_part,
     resample_counts,
+    resampled_ends,
     zero_sum_basis,
 )
 from suffice.learner.spread_likelihood import CleanFeatures, SpreadLikelihood, maximise
@@ -177,7 +177,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
-class BagLikelihood(Resampled):
+class BagLikelihood:
     """A fitted classifier of bags, and the held-out scores that it was calibrated with."""
 
     bags: KnownBags
@@ -190,6 +190,8 @@ class BagLikelihood(Resampled):
     # By how much held-out rows are likelier than under bags that cannot be told apart, with its
     # standard error.
     gain: tuple[float, float]
+
+    ends = resampled_ends
 
     def scores_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of other rows, before calibration."""
