@@ -28,8 +28,9 @@ def test_pairs_of_histories_differ_in_noise_alone():
 
 
 @pytest.mark.audit
-def test_500_pairs_of_histories_in_both_stores_differ_in_noise_alone(postgres_url):
-    verdict = check_histories(pairs=500, seed=0, server=postgres_url, command=command)
+def test_500_pairs_of_histories_in_both_stores_differ_in_noise_alone(postgres_url, monkeypatch):
+    monkeypatch.setenv("SUFFICE_POSTGRESQL", postgres_url)
+    verdict = check_histories(pairs=500, seed=0, command=command)
     assert verdict.lines() == ["no difference in 500 pairs"]
 
 

@@ -4,7 +4,7 @@ import pytest
 import typer
 from public_part_mutants import MUTANTS
 
-from suffice.audit.exercises import exercised_mechanisms, exercises_of
+from suffice.audit.exercises import exercises_of
 from suffice.audit.public_part import FORMS, Said, check_public_part
 from suffice.cli.main import app
 from suffice.cli.output import recorded
@@ -60,7 +60,7 @@ def test_every_mechanism_has_an_exercise_in_every_form_or_a_reason():
         for exercise in exercises_of(name):
             assert set(exercise.without) <= set(FORMS)
             assert all(exercise.without.values())
-    assert {exercised.mechanism for exercised in exercised_mechanisms()} == set(mechanism_names())
+    assert {exercise.mechanism for exercise in exercises_of()} == set(mechanism_names())
 
 
 def test_a_pair_is_the_same_pair_again():

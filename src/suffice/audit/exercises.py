@@ -9,14 +9,18 @@ end; one column has a mean of exactly zero, whose sign must say nothing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import import_module
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
+from suffice.owner.labelled import Preprocessing
+from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import mechanism_names, mechanism_of
+from suffice.owner.rados import Rados
+from suffice.tables.pipeline import Pipeline
 
 _WIDTH = 6
 _LONGEST_LABEL = 60
@@ -75,10 +79,11 @@ def neighbours(
         labels[alike] = (labels[row] + 1) % classes
         labels[row] = (labels[row] - 1) % classes
     table = _table(columns, ward, np.array(names)[labels])
-    neighbour, auxiliary = table, _auxiliary(rng)
-    other = auxiliary
+    neighbour = table
+    auxiliary = other = rng.normal(size=(_WIDTH, _AUXILIARY))
     if changed is Changed.AUXILIARY:
-        other = _with_row(auxiliary, rng, int(rng.integers(_AUXILIARY)))
+        place, other = int(rng.integers(_AUXILIARY)), auxiliary.copy()
+        other[:, place] = rng.normal(size=_WIDTH)
     elif changed is Changed.PARTY:
         neighbour = _other_party(rng, table, names, scales)
     else:
@@ -87,7 +92,8 @@ def neighbours(
             columns[:, row] = rng.uniform(-1, 1, _WIDTH) * scales
             ward[row] = rng.integers(len(WARDS))
         neighbour = _table(columns, ward, np.array(names)[labels])
-    return Neighbours((table, neighbour), (auxiliary, other), names, row)
+    first, second = (pa.table(dict(zip(NAMES, rows, strict=True))) for rows in (auxiliary, other))
+    return Neighbours((table, neighbour), (first, second), names, row)
 
 
 def with_ugly_cells(data: Neighbours, rng: np.random.Generator) -> Neighbours:
@@ -161,112 +167,167 @@ def _other_party(
     return pa.table({name: column[selected] for name, column in frame.items()})
 
 
-def _auxiliary(rng: np.random.Generator) -> pa.Table:
-    return pa.table(dict(zip(NAMES, rng.normal(size=(_WIDTH, _AUXILIARY)), strict=True)))
-
-
-def _with_row(table: pa.Table, rng: np.random.Generator, row: int) -> pa.Table:
-    columns = {name: table[name].to_numpy().copy() for name in NAMES}
-    for column in columns.values():
-        column[row] = rng.normal()
-    return pa.table(columns)
-
-
 @dataclass(frozen=True)
 class Exercise:
     """Settings with which a mechanism makes a release.
 
-    A value that can be called gets the data set as it is handed over (`Handed`). Columns that a
-    form lacks are left out.
-
-    Parameters
-    ----------
-    name
-        A name for people.
-    options
-        Fields of the mechanism, besides the classes.
-    inputs
-        Fields of its source, besides label and features.
-    changed
-        The unit in which the two data sets differ.
-    columns
-        The features; empty to name none.
-    most_classes
-        The largest number of classes.
-    without
-        The forms in which the data cannot be handed over, each with the reason.
-    command
-        Whether the command line can make this release.
-    refused
-        Whether it would show private data, and must be refused as unprotected.
-    any_cells
-        Whether no cell is an error. Then some pairs have a record of `UGLY_CELLS`.
+    ``options`` are fields of the mechanism, besides the classes. ``inputs`` are fields of its
+    source, besides label and features. A value that can be called gets the data set as it is handed
+    over (`Handed`). Columns that a form lacks are left out.
     """
 
     name: str
     options: Mapping[str, Any]
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    changed: Changed = Changed.LABEL
-    columns: Sequence[str] = FEATURES
+    changed: Changed = Changed.LABEL  # the unit in which the two data sets differ
+    columns: Sequence[str] = FEATURES  # empty to name none
     most_classes: int = 3
-    without: Mapping[str, str] = field(default_factory=dict)
-    command: bool = True
-    refused: bool = False
-    any_cells: bool = False
-
-
-@dataclass(frozen=True)
-class ExercisedMechanism:
-    """A mechanism, and one exercise of it.
-
-    Parameters
-    ----------
-    mechanism
-        The name of the mechanism.
-    exercise
-        The settings.
-    """
-
-    mechanism: str
-    exercise: Exercise
+    without: Mapping[str, str] = field(default_factory=dict)  # forms that it lacks, each with why
+    command: bool = True  # whether the command line can make this release
+    refused: bool = False  # whether it would show private data, and must be refused as unprotected
+    any_cells: bool = False  # whether no cell is an error: some pairs have a record of `UGLY_CELLS`
+    mechanism: str = ""  # under which it is registered
 
     def __str__(self) -> str:
-        return f"{self.mechanism} ({self.exercise.name})"
+        return f"{self.mechanism} ({self.name})"
 
 
-AUXILIARY_DATASET = "auxiliary"  # the ledger's name for protected auxiliary rows
-Exercises = Sequence[Exercise]
-_BUILT_IN = "suffice.audit.built_in_exercises"
-_REGISTERED: dict[str, Exercises] = {}
-
-
-def register_exercises(mechanism: str, exercises: Exercises) -> None:
+def register_exercises(mechanism: str, exercises: Sequence[Exercise]) -> None:
     """Add the exercises of a mechanism: its public part is checked by them from now on."""
-    if mechanism in _REGISTERED or mechanism in import_module(_BUILT_IN).EXERCISES:
+    if mechanism in _REGISTERED:
         raise ParameterError(f"Mechanism {mechanism!r} already has exercises. Choose another name.")
     _REGISTERED[mechanism] = exercises
 
 
-def exercises_of(mechanism: str) -> Exercises:
-    """Return the exercises of a mechanism.
+def exercises_of(*mechanisms: str) -> list[Exercise]:
+    """Return every exercise of these mechanisms, of all that are registered if none is named.
 
     Raises
     ------
     ParameterError
         If there is no such mechanism, or it has no exercise.
     """
-    mechanism_of(mechanism)  # it must be there
-    built_in: Mapping[str, Exercises] = import_module(_BUILT_IN).EXERCISES
-    exercises = _REGISTERED.get(mechanism) or built_in.get(mechanism)
-    if not exercises:
-        raise ParameterError(
-            f"The public part of {mechanism!r} cannot be checked, because it has no exercise. Add"
-            " one with register_exercises."
-        )
-    return exercises
+    found = []
+    for name in mechanisms or mechanism_names():
+        mechanism_of(name)  # it must be there
+        if not _REGISTERED.get(name):
+            raise ParameterError(
+                f"The public part of {name!r} cannot be checked, because it has no exercise. Add"
+                " one with register_exercises."
+            )
+        found += [replace(exercise, mechanism=name) for exercise in _REGISTERED[name]]
+    return found
 
 
-def exercised_mechanisms(mechanisms: Sequence[str] = ()) -> list[ExercisedMechanism]:
-    """Return every exercise of these mechanisms, of all that are registered if none is named."""
-    names = mechanisms or mechanism_names()
-    return [ExercisedMechanism(name, exercise) for name in names for exercise in exercises_of(name)]
+AUXILIARY_DATASET = "auxiliary"  # the ledger's name for protected auxiliary rows
+_ENROLLED = {
+    "party": "party",
+    "enrolled": PARTIES,
+    "auxiliary": lambda handed: handed.auxiliary,
+}
+_SPENT = {"epsilon": 1.0, "delta": 1e-6}
+_DECLARED = {"ranges": RANGES, "categories": {"ward": WARDS}}
+
+
+@cache
+def _agreed() -> Pipeline:
+    """Return the pipeline of other public rows, agreed on before anybody saw protected ones."""
+    rows = np.random.default_rng(0).normal(size=(len(NAMES), 50))
+    table = pa.table(dict(zip(NAMES, rows, strict=True)))
+    return MeanOperator(1.0).public_rows(table).pipeline
+
+
+def _own_scales(handed: Any) -> Pipeline:
+    """Return the pipeline of a release that shows the scales of these private rows."""
+    columns = [name for name in FEATURES if handed.has(name)]
+    labels = {"label": "label"} if handed.form.named else {"y": handed.column("label")}
+    unprotected_rados = Rados(count=8, standardize="rows", clip=0.9, classes=handed.classes)
+    inputs = {"features": columns, "ledger": None, "unprotected": True, **labels}
+    return unprotected_rados.release(handed.data, **inputs).pipeline
+
+
+def _operator(name: str, **options: Any) -> Exercise:
+    return Exercise(name, {"epsilon": 0.5, "delta": 1e-6, **options})
+
+
+def _rados(name: str, unit: str, **options: Any) -> Exercise:
+    asked = {"count": 8, **_SPENT, "unit": unit, **_DECLARED, **options}
+    return Exercise(name, asked, changed=Changed(unit), most_classes=2)
+
+
+def _moments(name: str, classes: int, **options: Any) -> Exercise:
+    asked = {**_SPENT, **_DECLARED, **options}
+    return Exercise(name, asked, changed=Changed.RECORD, most_classes=classes, any_cells=True)
+
+
+def _proportions(name: str, **options: Any) -> Exercise:
+    bags = {"bags": lambda handed: handed.column("ward")}
+    return Exercise(name, {**_SPENT, **options}, bags, columns=NAMES)
+
+
+def _parties(method: str, classes: int = 3, **options: Any) -> Exercise:
+    return Exercise(
+        method, {**_SPENT, "method": method, "lam": 1e-2, **options}, _ENROLLED,
+        changed=Changed.PARTY, columns=(), most_classes=classes,
+        without={"numpy": "whose record it is, and its label, are columns with names"},
+    )  # fmt: skip
+
+
+_REGISTERED: dict[str, Sequence[Exercise]] = {
+    "mean-operator": (
+        *(_operator(name, mechanism=name) for name in ("laplace", "gaussian", "knorm", "response")),
+        _operator("chosen", mechanism="auto"),
+        _operator("random features", mechanism="gaussian", map="rff:16"),
+        _operator("landmarks", mechanism="laplace", map="nystroem:12"),
+        _operator("declared categories", mechanism="laplace", categories={"ward": WARDS}),
+    ),
+    "responses": (
+        Exercise(
+            "every cell",
+            {
+                "label_flip": 0.25,
+                "states": {"ward": WARDS},
+                "ranges": RANGES,
+                "feature_flip": {"ward": 0.3},
+                "feature_noise": 1e8,
+            },
+            changed=Changed.RECORD,
+        ),
+    ),
+    "rados": (
+        _rados("per label", "label"),
+        _rados("per record", "record"),
+        _rados("per record, noise on records", "record", noise_on="records"),
+        Exercise(
+            "scaled by private rows",
+            {"count": 8, **_SPENT, "unit": "record", "pipeline": _own_scales},
+            changed=Changed.RECORD, most_classes=2, command=False, refused=True,
+        ),
+    ),
+    "moments": (_moments("declared ranges", 3), _moments("missing as zero", 2, missing="zero")),
+    "proportions": (
+        _proportions("chosen"),
+        _proportions("laplace", mechanism="laplace"),
+        _proportions("gaussian", mechanism="gaussian"),
+        _proportions("laplace prior", mechanism="laplace-prior"),
+    ),
+    "bags": (Exercise("by skew", {"skew": 0.7}), Exercise("by epsilon", {"epsilon": 0.5})),
+    "parties": (
+        _parties("operator"),
+        _parties("class-sums", samples=4),
+        _parties("vote-table"),
+        _parties("soft", 2),
+        _parties("average", 2),
+        replace(
+            _parties("soft", 2, private_auxiliary=True),
+            name="soft, protected auxiliary rows",
+            inputs={
+                **_ENROLLED,
+                "preprocessing": lambda _: Preprocessing(pipeline=_agreed()),
+                "auxiliary_dataset": AUXILIARY_DATASET,
+            },
+            changed=Changed.AUXILIARY,
+            command=False,
+        ),
+    ),
+}  # fmt: skip

@@ -13,7 +13,7 @@ known limit refuses a release (`KNOWN_LIMITS`).
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from itertools import combinations
@@ -28,7 +28,7 @@ from suffice.audit.exercises import (
     NAMES,
     Changed,
     Neighbours,
-    exercised_mechanisms,
+    exercises_of,
     neighbours,
 )
 from suffice.audit.public_part import (
@@ -37,18 +37,17 @@ from suffice.audit.public_part import (
     SERVER,
     TIME,
     Command,
-    Difference,
     Handed,
     Pair,
     ReleaseRequest,
     Shown,
     Verdict,
     charged_unit,
+    compare,
     differing,
     handed,
     ledger_part,
     noisy_arrays,
-    pair_of,
     public_part,
 )
 from suffice.errors import OptimisationError, SufficeError
@@ -104,7 +103,7 @@ class _History:
 
     def ledger(self, address: str | Path) -> Ledger:
         """Return the ledger of a new history."""
-        unit = charged_unit(self.pair.exercised)
+        unit = charged_unit(self.pair.exercise)
         budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
             DATASET: {unit: self.budget},
             _SECOND: {unit: self.budget},
@@ -113,95 +112,57 @@ class _History:
         return Ledger(address, budgets, anchor="none")
 
 
-def check_histories(
-    mechanisms: Sequence[str] = (),
-    *,
-    pairs: int,
-    seed: int = 0,
-    server: str | None = None,
-    command: Command | None = None,
-    first_only: bool = False,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Verdict:
+def check_histories(mechanisms: Sequence[str] = (), **run: Any) -> Verdict:
     """Return where others see a difference between histories that differ in one unit.
 
-    Parameters
-    ----------
-    mechanisms
-        The names of mechanisms; empty for all.
-    pairs
-        How many pairs of histories to try.
-    seed
-        Decides everything about the pairs but the noise.
-    server
-        Address of a PostgreSQL database. Ledgers are in SQLite files and in it, in turns. Default:
-        that of the environment variable SUFFICE_POSTGRESQL, if it is set.
-    command
-        Runs the program with words, for the pairs that use the command line.
-    first_only
-        Whether to stop at the first pair that differs.
-    progress
-        Called with the number of pairs done, the number of pairs, and the mechanism.
+    ``mechanisms`` are names, empty for all; ``run`` is as in `compare`. If SUFFICE_POSTGRESQL holds
+    the address of a database, ledgers are in SQLite files and in it, in turns.
     """
-    exercises = [e for e in exercised_mechanisms(mechanisms) if not e.exercise.refused]
-    server = server or os.environ.get(SERVER)
-    stores = ("", server) if server else ("",)
-    differences: list[Difference] = []
-    for number in range(pairs):
-        pair = pair_of(number, seed, exercises)
-        if progress is not None:
-            progress(number, pairs, str(pair.exercised))
-        store = stores[sum(divmod(number, len(exercises))) % len(stores)]  # each exercise in both
-        differences += [Difference(pair, where) for where in check_history(pair, store, command)]
-        if differences and first_only:
-            return Verdict(number + 1, tuple(differences))
-    return Verdict(pairs, tuple(differences))
+    exercises = [e for e in exercises_of(*mechanisms) if not e.refused]
+    return compare(check_history, exercises, **run)
 
 
-def check_history(pair: Pair, store: str = "", command: Command | None = None) -> Iterator[str]:
-    """Yield where others can see a difference between the two histories of a pair.
-
-    ``store`` is the address of a PostgreSQL database, or empty for a SQLite file.
-    """
+def check_history(pair: Pair, command: Command | None = None) -> list[str]:
+    """Return where others can see a difference between the two histories of a pair."""
     rng = np.random.default_rng([pair.seed, pair.number, 1])
-    exercise = pair.exercised.exercise
+    exercise, server = pair.exercise, os.environ.get(SERVER)
     rows = int(rng.integers(_FEW_ROWS, _MOST_ROWS))
     classes = int(rng.integers(2, exercise.most_classes + 1))
     data = neighbours(
         rng, exercise.changed, rows=rows, batch=rows, classes=classes, lone=rng.random() < 0.3
     )
     use_command = exercise.command and pair.form.in_file and rng.integers(_COMMANDS) == 0
-    history = _History(
-        pair, _steps(rng, exercise.changed), _budget(rng, exercise.options), store,
-        command if use_command else None,
-    )  # fmt: skip
-    begun = _first_data(rng, data)
-    yield from _lasting(lambda: _differences(history, begun, data))
+    steps = _steps(rng, exercise.changed)
+    epsilon = exercise.options.get("epsilon")
+    budget = BUDGET
+    if epsilon is not None and rng.random() < 0.5:
+        budget = Budget(2.5 * epsilon, 1e-3)  # of two and a half releases
+    store = server if server and pair.turn % 2 else ""
+    history = _History(pair, steps, budget, store, command if use_command else None)
+    # Both histories begin with the same data. Most often they are those of one side later: nothing
+    # has changed there. Else the table grows.
+    side = int(rng.integers(2))
+    begun = data.tables[side], data.auxiliary[side]
+    if rng.random() >= 0.8:
+        begun = data.tables[0].slice(0, data.tables[0].num_rows - 20), data.auxiliary[0]
 
+    def differences() -> list[str]:
+        """Return where others see a difference; nowhere if a known limit refused a release."""
+        try:
+            first, second = (_shown(history, begun, data, side) for side in (0, 1))
+        except _LeftOutError:
+            return []
+        return list(differing(first, second))
 
-def _lasting(run: Callable[[], list[str]]) -> list[str]:
-    """Return the differences of a pair; bytes that repeat must do so in every run.
-
-    A few noisy counts can be the same twice by chance, once in 500 pairs at most.
-    """
-    found = run()
+    # A few noisy counts can be the same twice by chance, once in 500 pairs at most: bytes that
+    # repeat must do so in every run.
+    found = differences()
     for _ in range(_RUNS - 1):
         if not any(where.startswith(_REPEATS) for where in found):
             break
-        again = run()
+        again = differences()
         found = [where for where in found if not where.startswith(_REPEATS) or where in again]
     return found
-
-
-def _differences(
-    history: "_History", begun: tuple[pa.Table, pa.Table], data: Neighbours
-) -> list[str]:
-    """Return where others see a difference; nowhere if a known limit refused a release."""
-    try:
-        first, second = (_shown(history, begun, data, side) for side in (0, 1))
-    except _LeftOutError:
-        return []
-    return list(differing(first, second))
 
 
 def _steps(rng: np.random.Generator, changed: Changed) -> tuple[_Step, ...]:
@@ -217,24 +178,6 @@ def _steps(rng: np.random.Generator, changed: Changed) -> tuple[_Step, ...]:
         if changed is Changed.LABEL and rng.random() < 0.5:
             steps.append(_Step(late, None, dataset, granted=True, restarted=rng.random() < 0.4))
     return tuple(steps)
-
-
-def _budget(rng: np.random.Generator, options: Any) -> Budget:
-    """Return a budget that holds everything, or two and a half releases."""
-    epsilon = options.get("epsilon")
-    tight = epsilon is not None and rng.random() < 0.5
-    return Budget(2.5 * epsilon, 1e-3) if tight else BUDGET
-
-
-def _first_data(rng: np.random.Generator, data: Neighbours) -> tuple[pa.Table, pa.Table]:
-    """Return the data that both histories begin with.
-
-    Most often they are those of one side later: nothing has changed there. Else the table grows.
-    """
-    side = int(rng.integers(2))
-    if rng.random() < 0.8:
-        return data.tables[side], data.auxiliary[side]
-    return data.tables[0].slice(0, data.tables[0].num_rows - 20), data.auxiliary[0]
 
 
 def _shown(
@@ -282,7 +225,9 @@ class _Owner:
             elif self._history.command is not None:
                 release = self._command(where, step, data, self._history.command)
             else:
-                release = self._release(step, data)
+                release = ReleaseRequest.of(self._history.pair.exercise, data).release(
+                    ledger=self._ledger, dataset=step.dataset, request=step.request
+                )
         except SufficeError as error:
             if type(error) in KNOWN_LIMITS:
                 raise _LeftOutError from None
@@ -299,19 +244,9 @@ class _Owner:
     def _add(self, where: str, shown: Shown) -> None:
         self._shown |= {f"{where}: {name}": value for name, value in shown.items()}
 
-    def _release(self, step: _Step, data: Handed) -> Release:
-        request = ReleaseRequest.of(self._history.pair.exercised, data)
-        return request.mechanism.release(
-            data.table_for(request.mechanism.source),
-            **request.inputs,
-            ledger=self._ledger,
-            dataset=step.dataset,
-            request=step.request,
-        )
-
     def _command(self, where: str, step: _Step, data: Handed, run: Command) -> Release | None:
         output = Path(f"{where.replace(' ', '')}.suffice")
-        words = ReleaseRequest.of(self._history.pair.exercised, data).words(data)
+        words = ReleaseRequest.of(self._history.pair.exercise, data).words()
         words += [f"--ledger={self._address}", f"--dataset={step.dataset}", f"--output={output}"]
         words += ["--json", *([] if step.request is None else [f"--request={step.request}"])]
         said = run(words)

@@ -13,11 +13,12 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -36,9 +37,9 @@ from suffice.audit.exercises import (
     AUXILIARY_DATASET,
     NAMES,
     Changed,
-    ExercisedMechanism,
+    Exercise,
     Neighbours,
-    exercised_mechanisms,
+    exercises_of,
     neighbours,
     with_ugly_cells,
 )
@@ -169,155 +170,57 @@ def outputs_of(releases: Sequence[Release]) -> np.ndarray:
     size. A detail that is random by itself has another digest in every release, so public numbers
     stand there too, those of equal hash added up. Releases of fewer numbers have NaN at the end.
     """
-    rows = [_shown_numbers(release) for release in releases]
+    rows = []
+    for release in releases:
+        public, folded = public_part(release), np.zeros(_FOLDS)
+        lines = [f"{path}\0{len(content)}\0".encode() + content for path, content in public.items()]
+        digest = int.from_bytes(sha256(b"".join(sorted(lines))).digest()[:6], "big")  # in a float
+        for path, content in public.items():
+            number = None if path.startswith(("array", "shape")) else json.loads(content)
+            if isinstance(number, int | float):
+                folded[crc32(path.encode()) % _FOLDS] += number
+        noisy = [array.ravel().astype(np.float64) for array in noisy_arrays(release).values()]
+        rows.append(np.concatenate([[float(digest)], folded, *noisy]))
     outputs = np.full((len(rows), max(map(len, rows))), np.nan)
     for line, row in zip(outputs, rows, strict=True):
         line[: len(row)] = row
     return outputs
 
 
-def _shown_numbers(release: Release) -> np.ndarray:
-    noisy = [array.ravel().astype(np.float64) for array in noisy_arrays(release).values()]
-    public = public_part(release)
-    return np.concatenate([[_digest(public)], _folded(public), *noisy])
-
-
-def _digest(public: Shown) -> float:
-    """Return 48 bits of a hash of all that is shown: a float holds them exactly."""
-    lines = [f"{path}\0{len(content)}\0".encode() + content for path, content in public.items()]
-    return float(int.from_bytes(sha256(b"".join(sorted(lines))).digest()[:6], "big"))
-
-
-def _folded(public: Shown) -> np.ndarray:
-    folded = np.zeros(_FOLDS)
-    for path, content in public.items():
-        number = None if path.startswith(("array", "shape")) else json.loads(content)
-        if isinstance(number, int | float):
-            folded[crc32(path.encode()) % _FOLDS] += number
-    return folded
-
-
 SERVER = "SUFFICE_POSTGRESQL"  # the variable that holds the address of a server to write tables to
 _KEY = "key"
-_numbers = count()
-
-
-def database_forms() -> Mapping[str, Callable[[pa.Table, Path], Query]]:
-    """Return what writes a table to a database and hands over a query, by the database's name."""
-    forms: dict[str, Callable[[pa.Table, Path], Query]] = {}
-    if find_spec("adbc_driver_sqlite") is not None:
-        forms["SQLite"] = _in_sqlite
-    if find_spec("duckdb") is not None:
-        forms["DuckDB"] = _in_duckdb
-    if os.environ.get(SERVER) and find_spec("adbc_driver_postgresql") is not None:
-        forms["PostgreSQL"] = _in_postgresql
-    return forms
-
-
-def _keyed(table: pa.Table) -> pa.Table:
-    return table.append_column(_KEY, pa.array(np.arange(table.num_rows)))
-
-
-def _in_sqlite(table: pa.Table, folder: Path) -> Query:
-    """Write cells of no declared type: SQLite's own are all that a reader has."""
-    keyed, path = _keyed(table), folder / "table.db"
-    names = ", ".join(f'"{name}"' for name in keyed.column_names)
-    marks = ", ".join("?" for _ in keyed.column_names)
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(f"create table people ({names})")
-        rows = zip(*(column.to_pylist() for column in keyed.columns), strict=True)
-        connection.executemany(f"insert into people values ({marks})", rows)  # noqa: S608
-    connection.close()
-    return Query(f"sqlite:///{path}", "select * from people", (_KEY,))
-
-
-def _in_duckdb(table: pa.Table, folder: Path) -> Query:
-    import duckdb
-
-    path = folder / "table.duckdb"
-    with duckdb.connect(path) as connection:
-        connection.register("given", _keyed(table))
-        connection.execute("create table people as select * from given")
-    return Query(f"duckdb:///{path}", "select * from people", (_KEY,))
-
-
-def _in_postgresql(table: pa.Table, folder: Path) -> Query:
-    """Write a table of its own: one that is still read cannot be replaced."""
-    del folder
-    from adbc_driver_postgresql import dbapi
-
-    address, name = os.environ[SERVER], f"people_{os.getpid()}_{next(_numbers)}"
-    with dbapi.connect(address) as connection, connection.cursor() as cursor:
-        cursor.adbc_ingest(name, _keyed(table), mode="create")
-        connection.commit()
-    return Query(address, f"select * from {name}", (_KEY,))  # noqa: S608
-
-
 _PARTS = 3  # files of a folder
-_SPREADSHEET = {"decimal": ",", "encoding": "latin-1"}
+_numbers = count()
 
 
 @dataclass(frozen=True)
 class Form:
     """One form of a table, such as an array or a file.
 
-    Parameters
-    ----------
-    name
-        The name of the form.
-    hand
-        ``hand(table, folder)`` returns what an owner gives to a release.
-    named
-        Whether its columns have names. If not, labels and categories go beside it.
-    in_file
-        Whether it is a file, so that the command line can read it.
-    needs
-        A library that it needs; empty for none.
-    dialect
-        What the owner must state about a file of private columns.
+    ``hand(table)`` returns what an owner gives to a release; files go to the current folder.
     """
 
     name: str
-    hand: Callable[[pa.Table, Path], Any]
-    named: bool = True
-    in_file: bool = True
-    needs: str = ""
-    dialect: Mapping[str, str] = field(default_factory=dict)
+    hand: Callable[[pa.Table], Any]
+    named: bool = True  # whether columns have names; if not, labels and categories go beside it
+    in_file: bool = False  # so that the command line can read it
+    needs: str = ""  # a library
+    dialect: Mapping[str, str] = field(default_factory=dict)  # to be stated, if columns are private
 
 
 @dataclass(frozen=True)
 class Handed:
-    """A data set as an owner hands it over.
-
-    Parameters
-    ----------
-    form
-        Its form.
-    data
-        The table in that form.
-    table
-        The table itself.
-    auxiliary
-        A file of auxiliary rows.
-    classes
-        The declared classes.
-    """
+    """A data set as an owner hands it over: ``data`` is the table in its form."""
 
     form: Form
     data: Any
     table: pa.Table
-    auxiliary: Path
+    auxiliary: Path  # a file of auxiliary rows
     classes: tuple[str, ...]
 
     def dialect_for(self, source: type[Source]) -> Mapping[str, str]:
         """Return the dialect that the owner must state; nothing if the columns are public."""
         return {} if issubclass(source, PublicSource) else self.form.dialect
-
-    def table_for(self, source: type[Source]) -> Any:
-        """Return the table as an owner gives it to a release."""
-        dialect = self.dialect_for(source)
-        return TableFile(self.data, **dialect) if dialect else self.data
 
     def has(self, name: str) -> bool:
         """Say whether the form has a column of this name."""
@@ -332,35 +235,25 @@ def handed(form: Form, table: pa.Table, auxiliary: pa.Table, classes: tuple[str,
     """Return a data set in this form; files go to the current folder."""
     path = Path("auxiliary.parquet")
     pq.write_table(auxiliary, path)
-    return Handed(form, form.hand(table, Path()), table, path, classes)
+    return Handed(form, form.hand(table), table, path, classes)
 
 
-def _matrix(table: pa.Table, _: Path) -> np.ndarray:
-    return np.column_stack([table[name].to_numpy() for name in NAMES])
-
-
-def _frame(table: pa.Table, _: Path) -> Any:
-    return table.to_pandas()
-
-
-def _file(write: Callable[[pa.Table, Path], None], ending: str) -> Callable[[pa.Table, Path], Path]:
-    def hand(table: pa.Table, folder: Path) -> Path:
-        path = folder / f"table{ending}"
+def _file(
+    name: str, ending: str, write: Callable[[pa.Table, Path], Any], needs: str = "", **dialect: str
+) -> Form:
+    def hand(table: pa.Table) -> Path:
+        path = Path(f"table{ending}")
         write(table, path)
         return path
 
-    return hand
+    return Form(name, hand, in_file=True, needs=needs, dialect=dialect)
 
 
 def _text(table: pa.Table, sign: str) -> str:
-    """Return a table as CSV with another sign between columns; cells in quotes stay so."""
+    """Return a table as CSV with this sign between columns."""
     lines = io.BytesIO()
     pa.csv.write_csv(table, lines, pa.csv.WriteOptions(delimiter=sign))
     return lines.getvalue().decode()
-
-
-def _packed(table: pa.Table, path: Path) -> None:
-    path.write_bytes(gzip.compress(_text(table, ",").encode(), mtime=0))
 
 
 def _spreadsheet(table: pa.Table, path: Path) -> None:
@@ -373,8 +266,12 @@ def _spreadsheet(table: pa.Table, path: Path) -> None:
     path.write_bytes(text.encode("latin-1", errors="replace"))
 
 
-def _wide(table: pa.Table, path: Path) -> None:
-    path.write_bytes(_text(table, "\t").encode("utf-16"))
+def _folder(table: pa.Table, path: Path) -> None:
+    """Write several CSV files; the first ones have equally many rows."""
+    path.mkdir()
+    rows = table.num_rows // _PARTS + 1
+    for k in range(_PARTS):
+        pa.csv.write_csv(table.slice(k * rows, rows), path / f"{k}.csv")
 
 
 def _excel(table: pa.Table, path: Path) -> None:
@@ -383,59 +280,93 @@ def _excel(table: pa.Table, path: Path) -> None:
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet()
     sheet.append(table.column_names)
-    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+    for row in _rows(table):
         sheet.append(row)
     book.save(path)
 
 
-def _spss(table: pa.Table, path: Path) -> None:
-    import pyreadstat
-
-    pyreadstat.write_sav(table.to_pandas(), str(path))
-
-
-def _polars(table: pa.Table, _: Path) -> Any:
-    import polars as pl
-
-    return pl.from_arrow(table)
+def _dataset(table: pa.Table) -> Any:
+    pq.write_table(table, "set.parquet")
+    return ds.dataset("set.parquet")
 
 
-def _dataset(table: pa.Table, folder: Path) -> Any:
-    path = folder / "set.parquet"
-    pq.write_table(table, path)
-    return ds.dataset(path)
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _folder(table: pa.Table, folder: Path) -> Path:
-    """Write several CSV files; the first ones have equally many rows."""
-    path = folder / "tables"
-    path.mkdir()
-    rows = table.num_rows // _PARTS + 1
-    for k in range(_PARTS):
-        pa.csv.write_csv(table.slice(k * rows, rows), path / f"{k}.csv")
-    return path
+def _query(name: str, needs: str, write: Callable[[pa.Table, str], str]) -> Form:
+    """Return what writes a table to a database, with a key, and hands over a query.
+
+    ``write(table, name)`` returns the address.
+    """
+
+    def hand(table: pa.Table) -> Query:
+        alone = write is _in_postgresql  # where a table that is still read cannot be replaced
+        named = f"people_{os.getpid()}_{next(_numbers)}" if alone else "people"
+        address = write(table.append_column(_KEY, pa.array(np.arange(table.num_rows))), named)
+        return Query(address, f"select * from {named}", (_KEY,))  # noqa: S608
+
+    return Form(name, hand, needs=needs)
+
+
+def _in_sqlite(table: pa.Table, name: str) -> str:
+    """Write cells of no declared type: SQLite's own are all that a reader has."""
+    names = ", ".join(f'"{column}"' for column in table.column_names)
+    marks = ", ".join("?" for _ in table.column_names)
+    connection = sqlite3.connect("table.db")
+    with connection:
+        connection.execute(f"create table {name} ({names})")
+        connection.executemany(f"insert into {name} values ({marks})", _rows(table))  # noqa: S608
+    connection.close()
+    return "sqlite:///table.db"
+
+
+def _in_duckdb(table: pa.Table, name: str) -> str:
+    import duckdb
+
+    with duckdb.connect("table.duckdb") as connection:
+        connection.register("given", table)
+        connection.execute(f"create table {name} as select * from given")  # noqa: S608
+    return "duckdb:///table.duckdb"
+
+
+def _in_postgresql(table: pa.Table, name: str) -> str:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(os.environ[SERVER]) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, table, mode="create")
+        connection.commit()
+    return os.environ[SERVER]
 
 
 FORMS: Mapping[str, Form] = {
     form.name: form
     for form in (
-        Form("numpy", _matrix, named=False, in_file=False),
-        Form("pandas", _frame, in_file=False, needs="pandas"),
-        Form("Parquet", _file(pq.write_table, ".parquet")),
-        Form("CSV", _file(pa.csv.write_csv, ".csv")),
-        Form("CSV.gz", _file(_packed, ".csv.gz")),
-        Form("spreadsheet CSV", _file(_spreadsheet, ".txt"), dialect=_SPREADSHEET),
-        Form("UTF-16", _file(_wide, ".tsv")),
-        Form("Feather", _file(pa.feather.write_feather, ".feather")),
-        Form("folder", _folder),
-        Form("Excel", _file(_excel, ".xlsx"), needs="openpyxl"),
-        Form("SPSS", _file(_spss, ".sav"), needs="pyreadstat"),
-        Form("polars", _polars, in_file=False, needs="polars"),
-        Form("data set", _dataset, in_file=False),
-        *(Form(name, hand, in_file=False) for name, hand in database_forms().items()),
+        Form(
+            "numpy", lambda table: np.column_stack([table[name].to_numpy() for name in NAMES]),
+            named=False,
+        ),
+        Form("pandas", lambda table: table.to_pandas(), needs="pandas"),
+        _file("Parquet", ".parquet", pq.write_table),
+        _file("CSV", ".csv", pa.csv.write_csv),
+        _file("CSV.gz", ".csv.gz",
+              lambda t, path: path.write_bytes(gzip.compress(_text(t, ",").encode(), mtime=0))),
+        _file("spreadsheet CSV", ".txt", _spreadsheet, decimal=",", encoding="latin-1"),
+        _file("UTF-16", ".tsv", lambda t, path: path.write_bytes(_text(t, "\t").encode("utf-16"))),
+        _file("Feather", ".feather", pa.feather.write_feather),
+        _file("folder", "s", _folder),
+        _file("Excel", ".xlsx", _excel, "openpyxl"),
+        _file("SPSS", ".sav", lambda t, path: import_module("pyreadstat").write_sav(
+            t.to_pandas(), str(path)), "pyreadstat"),
+        Form("polars", lambda table: import_module("polars").from_arrow(table), needs="polars"),
+        Form("data set", _dataset),
+        _query("SQLite", "adbc_driver_sqlite", _in_sqlite),
+        _query("DuckDB", "duckdb", _in_duckdb),
+        _query("PostgreSQL", "adbc_driver_postgresql", _in_postgresql),
     )
-    if not form.needs or find_spec(form.needs) is not None
-}
+    if (not form.needs or find_spec(form.needs) is not None)
+    and (form.name != "PostgreSQL" or os.environ.get(SERVER))
+}  # fmt: skip
 
 
 DATASET, _OUTPUT = "people", Path("out.suffice")
@@ -459,83 +390,106 @@ Command = Callable[[Sequence[str]], Said]
 
 @dataclass(frozen=True)
 class ReleaseRequest:
-    """A mechanism, and the inputs of its release."""
+    """A mechanism, the inputs of its release, and the data set."""
 
     mechanism: Mechanism[Any]
     options: Mapping[str, Any]
     inputs: Mapping[str, Any]
+    handed: Handed
 
     @classmethod
-    def of(cls, exercised: ExercisedMechanism, handed: Handed) -> "ReleaseRequest":
+    def of(cls, exercise: Exercise, handed: Handed) -> "ReleaseRequest":
         """Return what an owner asks for with this data set."""
-        kind, exercise = mechanism_of(exercised.mechanism), exercised.exercise
-        options = {name: _for_form(value, handed) for name, value in exercise.options.items()}
+
+        def for_form(value: Any) -> Any:
+            """Return a declared value for the columns that this form has."""
+            if callable(value):
+                return value(handed)
+            if not isinstance(value, Mapping):
+                return value
+            return {name: item for name, item in value.items() if handed.has(name)} or None
+
+        kind = mechanism_of(exercise.mechanism)
+        options = {name: for_form(value) for name, value in exercise.options.items()}
         if "classes" in {item.name for item in fields(kind)}:  # type: ignore[arg-type]  # a dataclass
             options["classes"] = handed.classes
-        inputs = {name: _for_form(value, handed) for name, value in exercise.inputs.items()}
+        inputs = {name: for_form(value) for name, value in exercise.inputs.items()}
         inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
         columns = [name for name in exercise.columns if handed.has(name)]
         inputs |= {"features": columns} if columns else {}
-        return cls(kind(**options), options, inputs)
+        return cls(kind(**options), options, inputs, handed)
 
-    def words(self, handed: Handed) -> list[str]:
+    @property
+    def table(self) -> Any:
+        """The table as an owner gives it to a release."""
+        dialect = self.handed.dialect_for(self.mechanism.source)
+        return TableFile(self.handed.data, **dialect) if dialect else self.handed.data
+
+    def release(self, **charged_to: Any) -> Release:
+        """Make the release."""
+        return self.mechanism.release(self.table, **self.inputs, **charged_to)
+
+    def words(self) -> list[str]:
         """Return the command line that asks for it, without a ledger and an output."""
-        words = ["release", self.mechanism.name, str(handed.data)]
-        dialect = handed.dialect_for(self.mechanism.source)
+        words = ["release", self.mechanism.name, str(self.handed.data)]
+        dialect = self.handed.dialect_for(self.mechanism.source)
         words += [f"--{name}={value}" for name, value in dialect.items()]
-        words += _words(self.mechanism, self.options)
-        return words + _words(self.mechanism.source, self.inputs)
+        for kind, values in (
+            (type(self.mechanism), self.options),
+            (self.mechanism.source, self.inputs),
+        ):
+            declared = options_of(kind)
+            for name, value in values.items():
+                if value is True:
+                    words.append(declared[name].name)
+                elif isinstance(value, Mapping):
+                    items = value.items()
+                    words += [f"{declared[name].name}={key}={_word(item)}" for key, item in items]
+                elif value is not None and value is not False:
+                    words.append(f"{declared[name].name}={_word(value)}")
+        return words
 
 
-def _for_form(value: Any, handed: Handed) -> Any:
-    """Return a declared value for the columns that this form has."""
-    if callable(value):
-        return value(handed)
-    if not isinstance(value, Mapping):
-        return value
-    return {name: item for name, item in value.items() if handed.has(name)} or None
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def in_process(exercised: ExercisedMechanism, handed: Handed) -> Shown:
+def in_process(exercise: Exercise, handed: Handed) -> Shown:
     """Return what others see of a release that a program asks for, paid from a new ledger."""
     budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
-        DATASET: {charged_unit(exercised): BUDGET},
+        DATASET: {charged_unit(exercise): BUDGET},
         AUXILIARY_DATASET: {Unit.RECORD: BUDGET},
     }
     ledger = Ledger(_LEDGER, budgets, anchor="none")
     try:
         with collected_notes():  # of what is set up for several pairs
-            request = ReleaseRequest.of(exercised, handed)
+            request = ReleaseRequest.of(exercise, handed)
         with collected_notes() as notes:
-            release = request.mechanism.release(
-                handed.table_for(request.mechanism.source),
-                **request.inputs,
-                ledger=ledger,
-                dataset=DATASET,
-                request="first",
-            )
+            release = request.release(ledger=ledger, dataset=DATASET, request="first")
     except SufficeError as error:
         return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
     said = {"notes": "\n".join(notes).encode()}
     return public_part(release) | ledger_part(ledger) | _names() | said
 
 
-def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
+def by_command(run: Command) -> Callable[[Exercise, Handed], Shown]:
     """Return the route through the program: what it wrote and said, and a refusal of it."""
+    rich, poor = ([f"--ledger={path}", f"--dataset={DATASET}"] for path in (_LEDGER, _POOR))
 
-    def release(exercised: ExercisedMechanism, handed: Handed) -> Shown:
-        request = ReleaseRequest.of(exercised, handed)
-        words = request.words(handed)
+    def release(exercise: Exercise, handed: Handed) -> Shown:
+        words = ReleaseRequest.of(exercise, handed).words()
+
+        def opened(ledger: Path, budget: Budget) -> list[str]:
+            stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}"]
+            unit = f"--unit={charged_unit(exercise)}"
+            return ["ledger", "init", str(ledger), rich[1], *stated, unit, "--anchor=none"]
+
         commands = {
-            "ledger init": ["ledger", "init", *_opened(_LEDGER, charged_unit(exercised), BUDGET)],
-            "second ledger": [
-                "ledger",
-                "init",
-                *_opened(_POOR, charged_unit(exercised), Budget(1e-6)),
-            ],
-            "release": [*words, *_charged_to(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
+            "ledger init": opened(_LEDGER, BUDGET),
+            "second ledger": opened(_POOR, Budget(1e-6)),
+            "release": [*words, *rich, "--request", "first", "-o", str(_OUTPUT)],
             "release in JSON": [*words, "--no-ledger", "--json", "-o", "again.suffice"],
-            "refusal": [*words, *_charged_to(_POOR), "-o", "never.suffice"],
+            "refusal": [*words, *poor, "-o", "never.suffice"],
             "ledger history": ["ledger", "history", str(_LEDGER), "--json"],
             "ledger show": ["ledger", "show", str(_LEDGER)],
         }
@@ -553,26 +507,10 @@ def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
     return release
 
 
-def without_owners_report(shown: Shown) -> Shown:
-    """Return what is shown but for how many cells and labels count as none: the owner's own."""
-    owners = {"err of release", "out of release in JSON", "err of refusal"}
-    return {where: said for where, said in shown.items() if where not in owners}
-
-
-def charged_unit(exercised: ExercisedMechanism) -> Unit:
+def charged_unit(exercise: Exercise) -> Unit:
     """Return the unit whose budget pays: that which differs, or the party of an auxiliary row."""
-    changed = exercised.exercise.changed
+    changed = exercise.changed
     return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
-
-
-def _charged_to(ledger: Path) -> list[str]:
-    return [f"--ledger={ledger}", f"--dataset={DATASET}"]
-
-
-def _opened(ledger: Path, unit: Unit, budget: Budget) -> list[str]:
-    """Return the words with which a budget is opened."""
-    stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}", f"--unit={unit}"]
-    return [str(ledger), f"--dataset={DATASET}", *stated, "--anchor=none"]
 
 
 def _names() -> Shown:
@@ -581,30 +519,10 @@ def _names() -> Shown:
     return {"names of files": "\n".join(names).encode()}
 
 
-def _words(kind: Any, values: Mapping[str, Any]) -> list[str]:
-    """Return given fields of a mechanism or source as words of the command line."""
-    declared = options_of(kind if isinstance(kind, type) else type(kind))
-    words: list[str] = []
-    for name, value in values.items():
-        if value is True:
-            words.append(declared[name].name)
-        elif isinstance(value, Mapping):
-            for column, item in value.items():
-                words.append(f"{declared[name].name}={column}={_word(item)}")
-        elif value is not None and value is not False:
-            words.append(f"{declared[name].name}={_word(value)}")
-    return words
-
-
-def _word(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def repeated_draws(exercised: ExercisedMechanism, handed: Handed) -> list[Release]:
+def _repeated_draws(exercise: Exercise, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
-    request = ReleaseRequest.of(exercised, handed)
-    data = handed.table_for(request.mechanism.source)
-    source: Source = request.mechanism.source(data, **request.inputs)
+    request = ReleaseRequest.of(exercise, handed)
+    source: Source = request.mechanism.source(request.table, **request.inputs)
     with collected_notes():
         return repeated_releases(request.mechanism, source, _DRAWS)
 
@@ -616,42 +534,27 @@ _DRAWN = 8  # of so many pairs, one is drawn again and again
 _FEW_ROWS, _MOST_ROWS = 240, 1500
 
 
+# Told to the owner alone: how many cells and labels count as none.
+_OWNERS_REPORT = {"err of release", "out of release in JSON", "err of refusal"}
+
+
 @dataclass(frozen=True)
 class Pair:
-    """One pair of neighbouring data sets.
-
-    Parameters
-    ----------
-    number
-        The number of the pair, from 0.
-    seed
-        With the number, it decides everything about the pair.
-    exercised
-        The mechanism and how it is exercised.
-    form
-        The form in which the tables are handed over.
-    """
+    """One pair of neighbouring data sets: its number and the seed decide everything about it."""
 
     number: int
     seed: int
-    exercised: ExercisedMechanism
+    turn: int  # of the forms, and of the stores of ledgers
+    exercise: Exercise
     form: Form
 
     def __str__(self) -> str:
-        return f"pair {self.number} of seed {self.seed}, {self.exercised}, {self.form.name}"
+        return f"pair {self.number} of seed {self.seed}, {self.exercise}, {self.form.name}"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between two data sets that others can see.
-
-    Parameters
-    ----------
-    pair
-        The pair.
-    where
-        What differs.
-    """
+    """A difference between two data sets that others can see, and where."""
 
     pair: Pair
     where: str
@@ -662,15 +565,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result for some pairs.
-
-    Parameters
-    ----------
-    pairs
-        The number of pairs.
-    differences
-        All differences that others can see.
-    """
+    """The number of pairs that were compared, and all differences that others can see."""
 
     pairs: int
     differences: tuple[Difference, ...]
@@ -687,8 +582,8 @@ class Verdict:
             {
                 "pair": difference.pair.number,
                 "seed": difference.pair.seed,
-                "mechanism": difference.pair.exercised.mechanism,
-                "exercise": difference.pair.exercised.exercise.name,
+                "mechanism": difference.pair.exercise.mechanism,
+                "exercise": difference.pair.exercise.name,
                 "form": difference.pair.form.name,
                 "where": difference.where,
             }
@@ -697,8 +592,17 @@ class Verdict:
         return {"pairs": self.pairs, "differs": bool(differences), "differences": differences}
 
 
-def check_public_part(
-    mechanisms: Sequence[str] = (),
+def check_public_part(mechanisms: Sequence[str] = (), **run: Any) -> Verdict:
+    """Return where releases of neighbouring data sets differ outside their noise.
+
+    ``mechanisms`` are names, empty for all; ``run`` is as in `compare`.
+    """
+    return compare(check_pair, exercises_of(*mechanisms), **run)
+
+
+def compare(
+    check: Callable[[Pair, Command | None], Iterable[str]],
+    exercises: Sequence[Exercise],
     *,
     pairs: int,
     seed: int = 0,
@@ -706,12 +610,14 @@ def check_public_part(
     first_only: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Verdict:
-    """Return where releases of neighbouring data sets differ outside their noise.
+    """Return what ``check`` finds in so many pairs; exercises take turns, and so do their forms.
 
     Parameters
     ----------
-    mechanisms
-        The names of mechanisms; empty for all.
+    check
+        Returns where others can see a difference between the two sides of a pair.
+    exercises
+        What is released.
     pairs
         How many pairs to try.
     seed
@@ -721,32 +627,26 @@ def check_public_part(
     first_only
         Whether to stop at the first pair that differs.
     progress
-        Called with the number of pairs done, the number of pairs, and the mechanism.
+        Called with the number of pairs done, the number of pairs, and the exercise.
     """
-    exercises = exercised_mechanisms(mechanisms)
     differences: list[Difference] = []
     for number in range(pairs):
-        pair = pair_of(number, seed, exercises)
+        exercise = exercises[number % len(exercises)]
+        forms = [form for form in FORMS.values() if form.name not in exercise.without]
+        turn = sum(divmod(number, len(exercises)))  # so that each exercise gets all forms
+        pair = Pair(number, seed, turn, exercise, forms[turn % len(forms)])
         if progress is not None:
-            progress(number, pairs, str(pair.exercised))
-        differences += [Difference(pair, where) for where in check_pair(pair, command)]
+            progress(number, pairs, str(exercise))
+        differences += [Difference(pair, where) for where in check(pair, command)]
         if differences and first_only:
             return Verdict(number + 1, tuple(differences))
     return Verdict(pairs, tuple(differences))
 
 
-def pair_of(number: int, seed: int, exercises: Sequence[ExercisedMechanism]) -> Pair:
-    """Return the pair of this number: exercises take turns, and so do the forms of each."""
-    exercised = exercises[number % len(exercises)]
-    forms = [form for form in FORMS.values() if form.name not in exercised.exercise.without]
-    turn = sum(divmod(number, len(exercises)))  # of the exercise, and of its forms
-    return Pair(number, seed, exercised, forms[turn % len(forms)])
-
-
 def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     """Yield where others can see a difference between the two data sets of a pair."""
     rng = np.random.default_rng([pair.seed, pair.number])
-    exercise = pair.exercised.exercise
+    exercise = pair.exercise
     draws_often = rng.integers(_DRAWN) == 0
     batches = rng.choice(_BATCHES, 2)  # the batch must not show either
     data = neighbours(
@@ -761,29 +661,26 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     if ugly:
         data = with_ugly_cells(data, rng)
     block = int(rng.choice(_BLOCKS))
-    route: Callable[[ExercisedMechanism, Handed], Shown] = in_process
+    route: Callable[[Exercise, Handed], Shown] = in_process
     if command is not None and exercise.command and pair.form.in_file:
         route = by_command(command) if rng.integers(_COMMANDS) == 0 else in_process
     first, second = (
         _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
     )
-    if ugly:
-        first, second = (without_owners_report(side) for side in (first, second))
-    yield from differing(first, second)
-    yield from _badly_answered(first, refused=exercise.refused)
-    if draws_often and "refused" not in first and not exercise.refused:
-        yield from _frozen(pair, data, block)
-
-
-def _frozen(pair: Pair, data: Neighbours, block: int) -> Iterator[str]:
-    """Yield which noisy cells of a pair have no noise in them, by many draws of both sides."""
-    cuts = (max(_BATCHES), block)
-    try:
-        first, second = (_on_its_own(pair, data, side, cuts, repeated_draws) for side in (0, 1))
-    except SufficeError as error:
-        yield f"many draws were refused: {error}"
-        return
-    yield from frozen_cells(first, second)
+    yield from differing(first, second, _OWNERS_REPORT if ugly else set())
+    answer = first.get("refused", b"").decode()
+    if exercise.refused and not answer:
+        yield "the release was made, and should have been refused"
+    elif answer and not (exercise.refused and answer.startswith(UnprotectedError.__name__)):
+        yield f"nothing was released: {answer}"
+    if draws_often and not answer and not exercise.refused:
+        cuts = (max(_BATCHES), block)
+        try:
+            draws = [_on_its_own(pair, data, side, cuts, _repeated_draws) for side in (0, 1)]
+        except SufficeError as error:
+            yield f"many draws were refused: {error}"
+        else:
+            yield from frozen_cells(*draws)
 
 
 def _on_its_own(
@@ -792,7 +689,7 @@ def _on_its_own(
     """Return what ``run`` returns for one side, in a new folder."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder), _cut(*cuts):
         table, auxiliary = data.tables[side], data.auxiliary[side]
-        return run(pair.exercised, handed(pair.form, table, auxiliary, data.classes))
+        return run(pair.exercise, handed(pair.form, table, auxiliary, data.classes))
 
 
 @contextmanager
@@ -807,16 +704,8 @@ def _cut(batch: int, block: int) -> Iterator[None]:
         tables_table.BATCH_ROWS, files.BLOCKS = usual_batch, usual_blocks
 
 
-def differing(first: Shown, second: Shown) -> Iterator[str]:
-    """Yield where two sides show something else."""
+def differing(first: Shown, second: Shown, unseen: Container[str] = ()) -> Iterator[str]:
+    """Yield where two sides show something else, but for what others do not see."""
     for where in dict.fromkeys([*first, *second]):
-        if first.get(where) != second.get(where):
+        if where not in unseen and first.get(where) != second.get(where):
             yield where
-
-
-def _badly_answered(first: Shown, *, refused: bool) -> Iterator[str]:
-    answer = first.get("refused", b"").decode()
-    if refused and not answer:
-        yield "the release was made, and should have been refused"
-    elif answer and not (refused and answer.startswith(UnprotectedError.__name__)):
-        yield f"nothing was released: {answer}"
