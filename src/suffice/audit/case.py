@@ -20,55 +20,26 @@ CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one c
 
 @dataclass(frozen=True)
 class Case:
-    """One mechanism with its stated guarantee, neighbouring data sets, and a source of outputs.
-
-    Parameters
-    ----------
-    name
-        The name of the case.
-    kind
-        The kind of release.
-    claimed, delta
-        The epsilon and the delta that the mechanism itself states.
-    pairs
-        ``pairs(rng)`` searches for the worst neighbouring data sets.
-    sample
-        ``sample(data_set, n)`` returns n outputs (n, numbers) of the code that makes releases.
-    score
-        ``score(pair)`` is the exact privacy loss; None where it is unknown.
-    samples
-        How many outputs of each data set to draw.
-    mu
-        The parameter of the Gaussian curve, if the mechanism states one.
-    broken
-        Whether this is a broken copy, which the audit must catch.
-    what
-        What is wrong with a broken copy; empty for a mechanism.
-    """
+    """One mechanism with its stated guarantee, neighbouring data sets, and a source of outputs."""
 
     name: str
-    kind: str
-    claimed: float
-    delta: float
-    pairs: Callable[[np.random.Generator], list[Pair]]
-    sample: Callable[[Any, int], np.ndarray]
-    score: Callable[[Pair], Score] | None
-    samples: int = CHEAP
-    mu: float | None = None
-    broken: bool = False
-    what: str = ""
+    kind: str  # of release
+    claimed: float  # the epsilon that the mechanism itself states
+    delta: float  # that it states
+    pairs: Callable[[np.random.Generator], list[Pair]]  # searches for the worst neighbours
+    sample: Callable[
+        [Any, int], np.ndarray
+    ]  # of a data set and n: outputs (n, numbers) as released
+    score: Callable[[Pair], Score] | None  # the exact privacy loss; None where it is unknown
+    samples: int = CHEAP  # outputs of each data set to draw
+    mu: float | None = None  # the parameter of the Gaussian curve, if the mechanism states one
+    broken: bool = False  # whether this is a broken copy, which the audit must catch
+    what: str = ""  # is wrong with a broken copy
 
     def broken_copy(self, name: str, what: str, **changed: Any) -> "Case":
-        """Return a broken copy: the same stated guarantee for a mechanism that does not keep it.
+        """Return a broken copy, which has the same stated guarantee and does not keep it.
 
-        Parameters
-        ----------
-        name
-            What is broken, in a few words.
-        what
-            What is wrong, in words.
-        changed
-            The fields of the case that differ.
+        ``what`` is wrong, in words; ``changed`` are the fields of the case that differ.
         """
         return replace(self, name=f"{self.name} / {name}", what=what, broken=True, **changed)
 
@@ -116,17 +87,11 @@ HALF_SCALE = ("half the noise", "the scale is half of what it must be")  # a fla
 class Subject:
     """What is attacked: a frozen dataclass from which a case and its broken copies follow.
 
-    A subclass may also define ``score(pair)``, the exact privacy loss.
+    A subclass has the ``kind`` of release. It may also define ``score(pair)``, the exact loss.
     """
 
-    @property
-    def kind(self) -> str:
-        """The kind of release."""
-        raise NotImplementedError
-
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Search for the worst neighbouring data sets."""
-        raise NotImplementedError
+    kind: Any
+    farthest = 2  # pairs of largest distance that are tried, besides those at boundaries
 
     def sample(self, data: Any, times: int) -> np.ndarray:
         """Return outputs (times, numbers) of the code that makes releases."""
@@ -135,6 +100,18 @@ class Subject:
     def stated(self) -> dict[str, Any]:
         """Return what the mechanism itself states, as `claim` has it."""
         raise NotImplementedError
+
+    def space(self) -> Space:
+        """Return the data sets that are possible."""
+        raise NotImplementedError
+
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        """Return how far apart two data sets are; negative if they are not neighbours."""
+        return float(first != second)
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Search for the worst neighbouring data sets."""
+        return neighbouring_pairs(self.space(), self.distance, rng, self.farthest)
 
     def attack(self) -> dict[str, Any]:
         """Return neighbours, outputs and exact loss, as fields of a case."""
@@ -160,7 +137,6 @@ class Subject:
 class NoisyStatistic(Subject):
     """Exact integers of a data set with the noise of a release, or spoilt noise."""
 
-    farthest = 2  # pairs of largest distance that are tried, besides those at boundaries
     _: KW_ONLY
     spoil: Callable[[Noise], Noise] = as_it_is
 
@@ -172,17 +148,9 @@ class NoisyStatistic(Subject):
         """Return the noise of a release of these data; it depends on what is public in them."""
         raise NotImplementedError
 
-    def space(self) -> Space:
-        """Return the data sets that are possible."""
-        raise NotImplementedError
-
     def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how far apart the statistics of two data sets are."""
         return float(np.linalg.norm(self.exact(first) - self.exact(second)))
-
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return the neighbours whose statistics are farthest apart."""
-        return neighbouring_pairs(self.space(), self.distance, rng, self.farthest)
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return noisy statistics."""

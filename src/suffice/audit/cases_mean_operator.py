@@ -23,7 +23,7 @@ from suffice.audit.case import (
     repeated,
 )
 from suffice.audit.scores import Score
-from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Pair, Space
 from suffice.engines.engine import fold
 from suffice.owner.forecast import PublicMoments
 from suffice.owner.mean_operator import (
@@ -103,16 +103,8 @@ class _Operator(NoisyStatistic):
         return Space(((_SOME_ROWS, *_BOUNDARIES), *labels), tuple(range(1, 1 + len(labels))))
 
 
-def _laplace(epsilon: float = 1.0, **options: Any) -> MeanOperator:
-    return MeanOperator(epsilon, mechanism="laplace", clip=1.0, **options)
-
-
-def _gaussian(epsilon: float = 4.0, **options: Any) -> MeanOperator:
-    return MeanOperator(epsilon, delta=0.01, mechanism="gaussian", clip=1.0, **options)
-
-
-def _knorm(epsilon: float = 1.0) -> MeanOperator:
-    return MeanOperator(epsilon, mechanism="knorm", clip=1.0)
+def _operator(mechanism: str, epsilon: float = 1.0, **options: Any) -> MeanOperator:
+    return MeanOperator(epsilon, mechanism=mechanism, clip=1.0, **options)
 
 
 def _whitened(rows: np.ndarray) -> np.ndarray:
@@ -133,63 +125,53 @@ def _paired(rows: np.ndarray) -> np.ndarray | None:
 
 def at(epsilon: float) -> Iterator[Case]:
     """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
-    yield _Operator(_laplace(epsilon)).case("mean-operator laplace", CHEAP)
-    yield _Operator(_gaussian(epsilon)).case("mean-operator gaussian", SOME)
-    yield _Operator(_knorm(epsilon)).case("mean-operator knorm", FEW)
+    yield _Operator(_operator("laplace", epsilon)).case("mean-operator laplace", CHEAP)
+    gaussian = _operator("gaussian", epsilon, delta=0.01)
+    yield _Operator(gaussian).case("mean-operator gaussian", SOME)
+    yield _Operator(_operator("knorm", epsilon)).case("mean-operator knorm", FEW)
     yield _responses(2, epsilon)
 
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _noisy_sums()
-    yield from _seed_and_float()
-    yield from _randomised_labels()
 
-
-def _noisy_sums() -> Iterator[Case]:
     def by_2_norm(noise: Noise) -> Noise:
         return replace(noise, scale=noise.sensitivity.l2)  # epsilon is 1
 
-    three = (0, 1, 2)
+    laplace, three = _operator("laplace"), (0, 1, 2)
+    gaussian = _operator("gaussian", 4.0, delta=0.01)
     moves_by_x = "a changed label is said to move the sum by x, not by 2 x"
-    yield from _Operator(_laplace()).cases(
-        "mean-operator laplace", CHEAP, Flaw(*HALF_SCALE, SOME, spoil=half),
-        Flaw("2-norm for 1-norm", "Laplace noise of scale D2/epsilon (Patrini et al., Theorem 9,"
-             " read with ||x||_2 <= 1)", SOME, spoil=by_2_norm),
+    # A variant, how it is set up, outputs, and what its broken copies are.
+    table: tuple[tuple[str, _Operator, int, tuple[Flaw, ...]], ...] = (
+        ("laplace", _Operator(laplace), CHEAP, (
+            Flaw(*HALF_SCALE, SOME, spoil=half),
+            Flaw("2-norm for 1-norm", "Laplace noise of scale D2/epsilon (Patrini et al., Theorem"
+                 " 9, read with ||x||_2 <= 1)", SOME, spoil=by_2_norm))),
+        ("laplace, heavier intercept", _Operator(laplace, transform=_counted), CHEAP, (
+            Flaw("a weight without its noise", "the noise is that of a lighter intercept", SOME,
+                 spoil=half),)),
+        ("laplace, count with a direction", _Operator(laplace, transform=_paired), CHEAP, (
+            Flaw("a pair with half the noise", moves_by_x, SOME, spoil=half),)),
+        ("laplace, 3 classes", _Operator(replace(laplace, classes=three), _AXIS), CHEAP // 2, (
+            Flaw("one column only", "a changed label is said to move one column", SOME // 2,
+                 spoil=half),)),
+        ("gaussian", _Operator(gaussian), SOME, (Flaw(*HALF_SCALE, spoil=half),)),
+        ("gaussian, whitened", _Operator(gaussian, transform=_whitened), SOME, (
+            Flaw("norm for diameter", moves_by_x, spoil=half),)),
+        ("gaussian, 3 classes", _Operator(replace(gaussian, classes=three)), SOME // 2, (
+            Flaw("factor 1 for sqrt 2", "the 2-norm of a change is taken to be that of one column",
+                 spoil=part(1 / math.sqrt(2))),)),
+        ("knorm", _Operator(_operator("knorm")), FEW, (Flaw(*HALF_SCALE, 2 * FEW, spoil=half),)),
     )  # fmt: skip
-    yield from _Operator(_laplace(), transform=_counted).cases(
-        "mean-operator laplace, heavier intercept", CHEAP,
-        Flaw("a weight without its noise", "the noise is that of a lighter intercept", SOME,
-             spoil=half),
-    )  # fmt: skip
-    yield from _Operator(_laplace(), transform=_paired).cases(
-        "mean-operator laplace, count with a direction", CHEAP,
-        Flaw("a pair with half the noise", moves_by_x, SOME, spoil=half),
-    )  # fmt: skip
-    yield from _Operator(_laplace(classes=three), _AXIS).cases(
-        "mean-operator laplace, 3 classes", CHEAP // 2,
-        Flaw("one column only", "a changed label is said to move one column", SOME // 2,
-             spoil=half),
-    )  # fmt: skip
-    yield from _Operator(_gaussian()).cases(
-        "mean-operator gaussian", SOME, Flaw(*HALF_SCALE, spoil=half)
-    )
-    yield from _Operator(_gaussian(), transform=_whitened).cases(
-        "mean-operator gaussian, whitened", SOME, Flaw("norm for diameter", moves_by_x, spoil=half)
-    )
-    yield from _Operator(_gaussian(classes=three)).cases(
-        "mean-operator gaussian, 3 classes", SOME // 2,
-        Flaw("factor 1 for sqrt 2", "the 2-norm of a change is taken to be that of one column",
-             spoil=part(1 / math.sqrt(2))),
-    )  # fmt: skip
-    yield from _Operator(_knorm()).cases(
-        "mean-operator knorm", FEW, Flaw(*HALF_SCALE, 2 * FEW, spoil=half)
-    )
+    for name, operator, samples, flaws in table:
+        yield from operator.cases(f"mean-operator {name}", samples, *flaws)
+    yield from _seed_and_float(laplace)
+    yield from _randomised_labels()
 
 
-def _seed_and_float() -> Iterator[Case]:
+def _seed_and_float(laplace: MeanOperator) -> Iterator[Case]:
     """Yield broken copies whose scale is right and whose randomness is not."""
-    operator = _Operator(_laplace())
+    operator = _Operator(laplace)
 
     def reused(data: DataSet, times: int) -> np.ndarray:
         sums = operator.exact(data)
@@ -203,7 +185,7 @@ def _seed_and_float() -> Iterator[Case]:
         sample=reused,
         score=None,
     )
-    poll = _Operator(_laplace(), ((1.0,), (-1.0,)))
+    poll = _Operator(laplace, ((1.0,), (-1.0,)))
     rng = np.random.default_rng(0)
 
     def in_floats(data: DataSet, times: int) -> np.ndarray:
@@ -233,13 +215,12 @@ class _Answers(Subject):
     def stated(self) -> dict[str, Any]:
         return claim(self.response.event, 0.0)
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+    def space(self) -> Space:
+        return Space((tuple(range(self.response.states)),) * 2)
+
+    def distance(self, first: DataSet, second: DataSet) -> float:
         logs = np.log(self.response.matrix)
-
-        def distance(first: DataSet, second: DataSet) -> float:
-            return float((logs[:, list(first)] - logs[:, list(second)]).max(axis=0).sum())
-
-        return neighbouring_pairs(Space((tuple(range(self.response.states)),) * 2), distance, rng)
+        return float((logs[:, list(first)] - logs[:, list(second)]).max(axis=0).sum())
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         if self.mechanism is None:
