@@ -30,7 +30,7 @@ from suffice.audit.case import (
     part,
 )
 from suffice.audit.public_part import outputs_of
-from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Space
 from suffice.owner.parties.contribution import (
     AuxiliaryRows,
     ClassSums,
@@ -434,12 +434,13 @@ class _Sent(Subject):
         )
         return outputs_of([self.spoil(release, data) for release in releases])
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return neighbours; a party without records sends nothing, which others may see."""
+    def space(self) -> Space:
+        """Return all but parties without records, which send nothing: others may see that."""
         filled = tuple(name for name in _RECORDS if name != "no records")
-        space = Space((filled,) * len(_NAMES), unit="kind of party")
-        trained = _Trained(self.ensemble, self.training_records)
-        return neighbouring_pairs(space, trained.distance, rng)
+        return Space((filled,) * len(_NAMES), unit="kind of party")
+
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        return _Trained(self.ensemble, self.training_records).distance(first, second)
 
 
 def _records_counted(release: Release, data: DataSet) -> Release:

@@ -6,7 +6,7 @@ exactly one of the two, which is what the noise is scaled to.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from suffice.audit.case import CHEAP, FEW, SOME, Case, Flaw, Subject, claim, repeated
 from suffice.audit.scores import Score
-from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Pair, Space
 from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, label_sensitivity
 from suffice.owner.source import Source
 from suffice.privacy.binomial import truncation
@@ -57,6 +57,7 @@ class _Noisy(Subject):
     """
 
     kind = "rados"
+    farthest = 1
     mechanism: Rados
     choices: tuple[Example, ...]
     scored: Callable[[Pair, float, int], Score]
@@ -78,18 +79,13 @@ class _Noisy(Subject):
         procedure, examples = self.procedure(), self.stretched(data)
         return np.array([_released(procedure, examples)[0].ravel() for _ in range(times)])
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return the examples whose edges are farthest apart."""
+    def space(self) -> Space:
+        return Space((self.choices,) * self.examples, unit="record")
 
-        def apart(first: DataSet, second: DataSet) -> float:
-            return sum(
-                float(np.linalg.norm(_edge(a) - _edge(b)))
-                for a, b in zip(first, second, strict=True)
-            )
-
-        return neighbouring_pairs(
-            Space((self.choices,) * self.examples, unit="record"), apart, rng, 1
-        )
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        """Return how far apart the edges are."""
+        pairs = zip(first, second, strict=True)
+        return sum(float(np.linalg.norm(_edge(a) - _edge(b))) for a, b in pairs)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss, for rows as long as they are."""
@@ -165,40 +161,49 @@ def _attribute_score(pair: Pair, deviation: float, power: int) -> Score:
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
     declared: dict[str, Any] = {"count": 2, "ranges": (-1.0, 1.0), "intercept": 0.0}
-    strong = {**declared, "bound": 1.0, "delta": 0.01, "epsilon": 4.0}
-    pure = {**strong, "delta": 0.0, "epsilon": 1.0}
-    unclipped = ("rows not clipped", "rows are longer than the bound that noise is scaled to")
-    label = Rados(unit="label", **pure)
-    yield from _Noisy(label, _LABELS, _shared_score).cases(
-        "rados, a label, knorm", FEW // 2, Flaw(*unclipped, stretch=2.0)
-    )
+    bounded = {**declared, "bound": 1.0}
+    label = Rados(unit="label", epsilon=1.0, delta=0.0, **bounded)
     # Where delta is large enough for Gaussian noise to have the least variance.
-    normal = Rados(unit="label", **{**strong, "delta": 0.09, "epsilon": 2.0})
-    yield from _Noisy(normal, _LABELS, _shared_score).cases(
-        "rados, a label, gaussian", FEW // 2, Flaw(*unclipped, stretch=2.0)
-    )
-    yield from _Noisy(Rados(unit="record", **strong), _RECORDS, _matrix_score).cases(
-        "rados, a record", FEW,
-        Flaw("norm for diameter", "noise is scaled to sqrt(k) max ||x||, not to twice that",
-             stretch=2.0),
-    )  # fmt: skip
-    edges = Rados(unit="record", noise_on="records", **strong)
-    yield from _Noisy(edges, _RECORDS, _edges_score).cases(
-        "rados, a record, noise on records", FEW // 2,
-        Flaw("norm for diameter", "noise is scaled to max ||x||, not to twice that (Nock et al.,"
-             " Section 5.2)", stretch=2.0),
-    )  # fmt: skip
+    normal = Rados(unit="label", epsilon=2.0, delta=0.09, **bounded)
+    record = Rados(unit="record", epsilon=4.0, delta=0.01, **bounded)
+    edges = replace(record, noise_on="records")
     cell = Rados(unit="attribute", attributes=("x0",), epsilon=4.0, delta=0.01, **declared)
-    yield from _Noisy(cell, _CELLS, _attribute_score).cases(
-        "rados, an attribute", FEW // 2,
-        Flaw("not held to the range", "values lie outside the declared range", stretch=2.0),
+    free = replace(record, signs="iid", epsilon=2.0)
+    unclipped = ("rows not clipped", "rows are longer than the bound that noise is scaled to")
+    doubled = Flaw(*unclipped, stretch=2.0)
+    # A variant, how it is set up, outputs, and what its broken copy is.
+    table = (
+        ("a label, knorm", _Noisy(label, _LABELS, _shared_score), FEW // 2, doubled),
+        ("a label, gaussian", _Noisy(normal, _LABELS, _shared_score), FEW // 2, doubled),
+        ("a record", _Noisy(record, _RECORDS, _matrix_score), FEW,
+         Flaw("norm for diameter", "noise is scaled to sqrt(k) max ||x||, not to twice that",
+              stretch=2.0)),
+        ("a record, noise on records", _Noisy(edges, _RECORDS, _edges_score), FEW // 2,
+         Flaw("norm for diameter", "noise is scaled to max ||x||, not to twice that (Nock et al.,"
+              " Section 5.2)", stretch=2.0)),
+        ("an attribute", _Noisy(cell, _CELLS, _attribute_score), FEW // 2,
+         Flaw("not held to the range", "values lie outside the declared range", stretch=2.0)),
+        ("a record, free signs", _Noisy(free, _RECORDS, _free_score, examples=2), FEW,
+         Flaw(*unclipped, stretch=6.0)),
     )  # fmt: skip
-    free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 2.0})
-    yield from _Noisy(free, _RECORDS, _free_score, examples=2).cases(
-        "rados, a record, free signs", FEW, Flaw(*unclipped, stretch=6.0)
-    )
+    for name, noisy, samples, flaw in table:
+        yield from noisy.cases(f"rados, {name}", samples, flaw)
     yield _fixed_support(label)
-    yield from _features()
+    alone = _Feature(60, 4).case("rados, a column alone", CHEAP)
+    yield alone
+    yield alone.broken_copy(
+        "one rado's worth", "four rados are said to cost what one costs",
+        claimed=_Feature(60, 1).stated()["claimed"],
+    )  # fmt: skip
+    truncated = _Feature(300, 2, truncate=1.0).case("rados, a column alone, truncated", SOME)
+    yield truncated
+    yield truncated.broken_copy(
+        "Theorem 6", "the most extreme sum comes from one data set only",
+        claimed=0.1,
+        delta=1000.0**-2,  # o(1/m), as printed
+        samples=FEW,
+        **_Feature(1000, 1, truncate=0.1).attack(),
+    )  # fmt: skip
 
 
 def _fixed_support(mechanism: Rados) -> Case:
@@ -281,22 +286,3 @@ class _Feature(Subject):
         some = [int(c) for c in rng.integers(0, 2, self.rows - 1)]
         rest = {"some cells": some, "one value only": [0] * len(some)}
         return [Pair((0, *cells), (1, *cells), what) for what, cells in rest.items()]
-
-
-def _features() -> Iterator[Case]:
-    case = _Feature(60, 4).case("rados, a column alone", CHEAP)
-    yield case
-    yield case.broken_copy(
-        "one rado's worth", "four rados are said to cost what one costs",
-        claimed=_Feature(60, 1).case("", 1).claimed,
-    )  # fmt: skip
-    truncated = _Feature(300, 2, truncate=1.0).case("rados, a column alone, truncated", SOME)
-    yield truncated
-    printed = _Feature(1000, 1, truncate=0.1)
-    yield truncated.broken_copy(
-        "Theorem 6", "the most extreme sum comes from one data set only",
-        claimed=printed.count * 0.1,
-        delta=1000.0**-2,  # o(1/m), as printed
-        samples=FEW,
-        **printed.attack(),
-    )  # fmt: skip

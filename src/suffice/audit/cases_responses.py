@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from suffice.audit.case import CHEAP, SOME, Case, Flaw, Subject, claim
 from suffice.audit.scores import Score, log_density
-from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Pair, Space
 from suffice.owner.responses import Lattice, RandomizedResponse, channel_of, response_of
 from suffice.participant import Choice, Number, Randomizer
 from suffice.privacy.guarantee import Unit
@@ -52,22 +53,20 @@ class _Records(Subject):
         parts = (release.arrays["answers"][:, None], release.arrays["codes"])
         return np.hstack([*parts, release.arrays["values"]]).astype(np.float64)
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return the records, or the cells of one, that are easiest to tell apart."""
+    def space(self) -> Space:
         cells: tuple[Sequence[Any], ...] = ((0, 1), (0, 1, 2), (0.0, 1.0, *_INSIDE))
-        space = Space((list(product(*cells)),), unit="record")
         if self.changing:
-            space = Space(cells, self.changing, "cell")
-        label, state, (noise, step) = self._channels()
+            return Space(cells, self.changing, "cell")
+        return Space((list(product(*cells)),), unit="record")
 
-        def distance(first: DataSet, second: DataSet) -> float:
-            """Return the largest loss of states, and how far numbers are apart, in deviations."""
-            (a, s, u), (b, t, v) = self.record(first), self.record(second)
-            losses = (label[:, a] - label[:, b]).max() + (state[:, s] - state[:, t]).max()
-            return float(losses + abs(u - v) / noise.scale / step)
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        """Return the largest loss of states, and how far numbers are apart, in deviations."""
+        label, state, (noise, step) = self._channels
+        (a, s, u), (b, t, v) = self.record(first), self.record(second)
+        losses = (label[:, a] - label[:, b]).max() + (state[:, s] - state[:, t]).max()
+        return float(losses + abs(u - v) / noise.scale / step)
 
-        return neighbouring_pairs(space, distance, rng)
-
+    @cached_property
     def _channels(self) -> tuple[np.ndarray, np.ndarray, tuple[Noise, float]]:
         """Return the logarithms of both channels, and the noise of a number with its step."""
         first, second = self.mechanism.columns(["state", "number"])
@@ -79,7 +78,7 @@ class _Records(Subject):
         return label, np.log(response_of(first.noise).matrix), (lattice.noise, lattice.step)
 
     def score(self, pair: Pair) -> Score:
-        label, state, (noise, step) = self._channels()
+        label, state, (noise, step) = self._channels
 
         def log_of(outputs: np.ndarray, data: DataSet) -> np.ndarray:
             a, s, u = self.record(data)
@@ -116,7 +115,7 @@ def cases() -> Iterator[Case]:
     yield record
     yield record.broken_copy(
         "dearest cell only", "a record is said to cost what its most expensive cell costs",
-        claimed=attribute.case("", SOME).claimed, samples=SOME,
+        claimed=attribute.stated()["claimed"], samples=SOME,
     )  # fmt: skip
     gaussian = replace(laplace, feature_flip=0.6, feature_noise=0.5, kernel="gaussian", delta=0.01)
     number = _Records(gaussian, Unit.ATTRIBUTE, (2,))
@@ -153,9 +152,8 @@ class _ParticipantChoice(Subject):
     def stated(self) -> dict[str, Any]:
         return {"claimed": Randomizer(self.question).epsilon, "delta": 0.0}
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        space = Space((self.question.states,), unit="answer")
-        return neighbouring_pairs(space, lambda a, b: float(a != b), rng)
+    def space(self) -> Space:
+        return Space((self.question.states,), unit="answer")
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         states, code = self.question.states, self.question.locate(data[0])
@@ -176,12 +174,11 @@ class _ParticipantNumber(Subject):
         mu = self.number.precision**0.5 if self.delta else None
         return {"claimed": randomizer.epsilon, "delta": randomizer.delta, "mu": mu}
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        return neighbouring_pairs(
-            Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),), unit="number"),
-            lambda a, b: abs(self.number.locate(a[0]) - self.number.locate(b[0])),
-            rng,
-        )
+    def space(self) -> Space:
+        return Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),), unit="number")
+
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        return abs(self.number.locate(first[0]) - self.number.locate(second[0]))
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         position = self.number.locate(data[0])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from suffice.audit.case import FEW, Case, Flaw, Subject, claim
 from suffice.audit.public_part import outputs_of, repeated_releases
-from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.search import DataSet, Space
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.mechanism import Mechanism
 from suffice.owner.proportions import LabelProportions, SkewedBags
@@ -26,18 +26,12 @@ from suffice.release.release import Release
 
 _OUTPUTS, _BROKEN_OUTPUTS = FEW // 5, FEW // 8
 _SOME = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3), (0.4, 0.1))
+_EXTREME = ((1e150, 0.0), (0.0, -1e150), (1e-150, 0.0), (0.0, 0.0))
 _ROWS = {
     "some rows": _SOME,
     "one row": _SOME[:1],
     "equal rows": _SOME[:1] * 6,
-    "extreme rows": (
-        (1e150, 0.0),
-        (0.0, -1e150),
-        (1e-150, 0.0),
-        (0.0, 0.0),
-        (1.0, 1.0),
-        (0.0, 1.0),
-    ),
+    "extreme rows": (*_EXTREME, (1.0, 1.0), (0.0, 1.0)),
 }
 _LARGE = tuple(name for name in _ROWS if name != "one row")  # bags must not be too small
 _RECORDS = ((0.5, 0.5, 0), (0.5, 0.5, 1), (-0.3, 0.8, 1), (0.0, 0.0, 0), (1e150, -1e150, 1))
@@ -54,6 +48,7 @@ class _Whole(Subject):
     ``inputs`` are fields of the source, beside rows and labels.
     """
 
+    farthest = 1
     mechanism: Mechanism[Any]
     unit: Unit = Unit.LABEL
     names: tuple[str, ...] = tuple(_ROWS)
@@ -88,15 +83,13 @@ class _Whole(Subject):
     def used_units(self, data: DataSet) -> DataSet:
         return data[: 1 + len(_ROWS[data[0]])]
 
-    def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return neighbours at every boundary, and some others: all count as equally far apart."""
+    def distance(self, first: DataSet, second: DataSet) -> float:
+        """Return how many units differ: all neighbours count as equally far apart.
 
-        def distance(first: DataSet, second: DataSet) -> float:
-            """Return how many units differ; a unit that is not looked at makes no neighbour."""
-            units = zip(self.used_units(first)[1:], self.used_units(second)[1:], strict=True)
-            return float(sum(a != b for a, b in units)) or -1.0
-
-        return neighbouring_pairs(self.space(), distance, rng, 1)
+        A unit that is not looked at makes no neighbour.
+        """
+        units = zip(self.used_units(first)[1:], self.used_units(second)[1:], strict=True)
+        return float(sum(a != b for a, b in units)) or -1.0
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return all that releases show."""
