@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audit.scores import Score, shift_score
+from suffice.audit.scores import Score, log_density
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.privacy.events import Event, Gaussian
 from suffice.privacy.noise import CellNoise, Noise
@@ -87,10 +87,11 @@ HALF_SCALE = ("half the noise", "the scale is half of what it must be")  # a fla
 class Subject:
     """What is attacked: a frozen dataclass from which a case and its broken copies follow.
 
-    A subclass has the ``kind`` of release. It may also define ``score(pair)``, the exact loss.
+    A subclass has the ``kind`` of release.
     """
 
     kind: Any
+    logs: Any = None  # ``logs(outputs, data)``: ln p up to a constant; None where it is unknown
     farthest = 2  # pairs of largest distance that are tried, besides those at boundaries
 
     def sample(self, data: Any, times: int) -> np.ndarray:
@@ -115,8 +116,12 @@ class Subject:
 
     def attack(self) -> dict[str, Any]:
         """Return neighbours, outputs and exact loss, as fields of a case."""
-        score = getattr(self, "score", None)
+        score = self.score if self.logs is not None else None
         return {"pairs": self.pairs, "sample": self.sample, "score": score}
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact privacy loss."""
+        return lambda outputs: self.logs(outputs, pair.first) - self.logs(outputs, pair.second)
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
@@ -156,7 +161,6 @@ class NoisyStatistic(Subject):
         """Return noisy statistics."""
         return repeated(self.spoil(self.noise(data)), self.exact(data), times)
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss."""
-        noise = self.spoil(self.noise(pair.first))
-        return shift_score(noise, self.exact(pair.first), self.exact(pair.second))
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        """Return ln p of outputs."""
+        return log_density(self.spoil(self.noise(data)), outputs - self.exact(data).reshape(1, -1))

@@ -22,8 +22,7 @@ from suffice.audit.case import (
     part,
     repeated,
 )
-from suffice.audit.scores import Score
-from suffice.audit.search import DataSet, Pair, Space
+from suffice.audit.search import DataSet, Space
 from suffice.engines.engine import fold
 from suffice.owner.forecast import PublicMoments
 from suffice.owner.mean_operator import (
@@ -231,16 +230,8 @@ class _Answers(Subject):
         answers = self.mechanism.release(rows, y, ledger=None).arrays["answers"]
         return answers.reshape(times, -1).astype(np.int64)
 
-    def score(self, pair: Pair) -> Score:
-        logs = np.log(self.response.matrix)
-
-        def loss(outputs: np.ndarray) -> np.ndarray:
-            first, second = (
-                logs[outputs, np.array(labels)].sum(axis=1) for labels in (pair.first, pair.second)
-            )
-            return np.asarray(first - second)
-
-        return loss
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        return np.asarray(np.log(self.response.matrix)[outputs, np.array(data)].sum(axis=1))
 
 
 def _responses(classes: int, epsilon: float = 1.0) -> Case:

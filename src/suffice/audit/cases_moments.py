@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.audit.case import SOME, Case, Flaw, Subject, claim, repeated
-from suffice.audit.scores import Score
 from suffice.audit.search import Pair
 from suffice.owner.moments import BlockNoise, MomentNoise, Moments, NoisyMoments, moments_noise
 from suffice.owner.source import LabelledBatch, Source
@@ -87,25 +86,28 @@ class _Blocks(Subject):
         drawn = [repeated(noise.noise, exact[name], times) for name, noise in self.noises.items()]
         return np.concatenate(drawn, axis=1)
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss: each number counts in its own deviations."""
-        one, two = self.shifted(pair.first), self.shifted(pair.second)
-        towards = np.concatenate(
-            [(one[name] - two[name]) / noise.noise.scale**2 for name, noise in self.noises.items()]
-        )
-        middle = np.concatenate([(one[name] + two[name]) / 2 for name in self.noises])
-        return lambda outputs: np.asarray((outputs - middle) @ towards)
+    def deviations(self, data: Record) -> np.ndarray:
+        """Return what a record adds to the numbers, each in deviations of its own noise."""
+        exact, none = self.shifted(data), self.shifted((0.0, 0.0, 0))
+        blocks = self.noises.items()
+        return np.concatenate([(exact[k] - none[k]) / noise.noise.scale for k, noise in blocks])
+
+    def logs(self, outputs: np.ndarray, data: Record) -> np.ndarray:
+        """Return ln p: each number counts in its own deviations, from those of an empty record."""
+        none, added = self.shifted((0.0, 0.0, 0)), self.deviations(data)
+        scales = [
+            np.full(len(none[k]), float(noise.noise.scale)) for k, noise in self.noises.items()
+        ]
+        far = (outputs - np.concatenate(list(none.values()))) / np.concatenate(scales)
+        return np.asarray(far @ added - added @ added / 2)
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the pair that is farthest apart, in deviations of the noise, and a boundary."""
         del rng
 
         def apart(pair: Pair) -> float:
-            one, two = self.shifted(pair.first), self.shifted(pair.second)
-            return sum(
-                float(np.sum(((one[name] - two[name]) / noise.noise.scale) ** 2))
-                for name, noise in self.noises.items()
-            )
+            shift = self.deviations(pair.first) - self.deviations(pair.second)
+            return float(shift @ shift)
 
         return [max(_worst(self.procedure.noise.weights), key=apart), _BOUNDARY]
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import betaln, gammaln, log_expit
 
 from suffice.audit.case import CHEAP, FEW, HALF_SCALE, SOME, Case, Flaw, Subject, claim
-from suffice.audit.scores import Score, shift_score
+from suffice.audit.scores import Score, log_density
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.errors import ParameterError
 from suffice.owner.proportions import (
@@ -75,19 +75,17 @@ class _Bag(Subject):
         exact = np.tile(self.counts(data), (times, 1))
         return self.noisy_counts(times, data[0]).draw(exact).reshape(times, -1)
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss; of two counts the first says all."""
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        """Return ln p of counts; of two counts the first says all."""
         noisy_counts = self.noisy_counts()
         cut = 1 if noisy_counts.noise_on_first_count_only else self.classes
-        first, second = (self.counts(data)[:, :cut] for data in (pair.first, pair.second))
         steps = noisy_counts.noise.scale / noisy_counts.scale
-        shift = shift_score(noisy_counts.noise, first * steps, second * steps, 1 / steps)
-
-        def loss(outputs: np.ndarray) -> np.ndarray:
-            cells = outputs.reshape(len(outputs), -1, self.classes)[:, :, :cut]
-            return shift(cells.reshape(len(outputs), -1))
-
-        return loss
+        cells = outputs.reshape(len(outputs), -1, self.classes)[:, :, :cut]
+        far = (
+            cells.reshape(len(outputs), -1) / (1 / steps)
+            - self.counts(data)[:, :cut].reshape(1, -1) * steps
+        )
+        return log_density(noisy_counts.noise, far)
 
     def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how far apart the counts are."""
@@ -225,7 +223,7 @@ class _Prior(_Bag):
     """Proportions that are drawn from noisy counts."""
 
     farthest = 1
-    score = None  # type: ignore[assignment]  # it is unknown
+    logs = None  # type: ignore[assignment]  # unknown
 
     def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how much oftener one count than the other is cut off at zero."""
@@ -273,21 +271,16 @@ class _Urn(Subject):
         fits = moved == 2 and sum(first[0]) == sum(second[0]) == self.total
         return self.apart(first[0], second[0]) if fits else -1.0
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss of a Dirichlet-multinomial draw."""
-        first, second = (self.weights(data[0]) for data in (pair.first, pair.second))
-
-        def log_of(outputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            """Return ln p of balls drawn from the urn, up to what is the same for all."""
-            balls = np.rint(self.shares(outputs) * enough_balls(float(weights.sum())))
-            total, number = weights.sum(), balls.sum(axis=1)
-            positive = np.where(weights > 0, weights, 1.0)
-            parts = gammaln(balls + positive) - gammaln(positive)
-            parts = np.where(weights > 0, parts, np.where(balls > 0, -np.inf, 0.0))  # no such ball
-            with np.errstate(invalid="ignore"):  # an empty urn, of which nothing is drawn
-                return np.asarray(parts.sum(axis=1) + gammaln(total) - gammaln(total + number))
-
-        return lambda outputs: log_of(outputs, first) - log_of(outputs, second)
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        """Return ln p of a Dirichlet-multinomial draw, up to what is the same for all."""
+        weights = self.weights(data[0])
+        balls = np.rint(self.shares(outputs) * enough_balls(float(weights.sum())))
+        total, number = weights.sum(), balls.sum(axis=1)
+        positive = np.where(weights > 0, weights, 1.0)
+        parts = gammaln(balls + positive) - gammaln(positive)
+        parts = np.where(weights > 0, parts, np.where(balls > 0, -np.inf, 0.0))  # no such ball
+        with np.errstate(invalid="ignore"):  # an empty urn, of which nothing is drawn
+            return np.asarray(parts.sum(axis=1) + gammaln(total) - gammaln(total + number))
 
 
 @dataclass(frozen=True)

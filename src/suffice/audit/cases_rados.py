@@ -7,6 +7,7 @@ exactly one of the two, which is what the noise is scaled to.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,6 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from suffice.audit.case import CHEAP, FEW, SOME, Case, Flaw, Subject, claim, repeated
-from suffice.audit.scores import Score
 from suffice.audit.search import DataSet, Pair, Space
 from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, label_sensitivity
 from suffice.owner.source import Source
@@ -52,15 +52,15 @@ def _stated(procedure: RadoProcedure) -> dict[str, Any]:
 class _Noisy(Subject):
     """Two rados of few examples, by the procedure of a release; every output has sums of its own.
 
-    ``scored`` gets the pair, the standard deviation of the noise on a number and its exponent: 2
-    for Gaussian noise, 1 for K-norm noise. A ``stretch`` makes rows longer than the bound.
+    ``scored`` gets outputs, data, the standard deviation of the noise on a number and its exponent:
+    2 for Gaussian noise, 1 for K-norm noise. A ``stretch`` makes rows longer than the bound.
     """
 
     kind = "rados"
     farthest = 1
     mechanism: Rados
     choices: tuple[Example, ...]
-    scored: Callable[[Pair, float, int], Score]
+    scored: Callable[[np.ndarray, DataSet, float, int], np.ndarray]
     examples: int = 1
     stretch: float = 1.0
 
@@ -87,13 +87,16 @@ class _Noisy(Subject):
         pairs = zip(first, second, strict=True)
         return sum(float(np.linalg.norm(_edge(a) - _edge(b))) for a, b in pairs)
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss, for rows as long as they are."""
+    @cached_property
+    def _spread(self) -> tuple[float, int]:
         procedure = self.procedure()
-        variance = _released(procedure, pair.first)[1].variance
+        variance = _released(procedure, self.choices[:1] * self.examples)[1].variance
         pure = procedure.guarantees(procedure.identifier())[0].delta == 0
-        stretched = Pair(self.stretched(pair.first), self.stretched(pair.second))
-        return self.scored(stretched, math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2)
+        return math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2
+
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        """Return ln p of rados, for rows as long as they are."""
+        return np.asarray(self.scored(outputs, self.stretched(data), *self._spread))
 
 
 def _log(distance: np.ndarray, deviation: float, power: int) -> np.ndarray:
@@ -101,61 +104,39 @@ def _log(distance: np.ndarray, deviation: float, power: int) -> np.ndarray:
     return np.asarray(-((np.linalg.norm(distance, axis=1) / deviation) ** power) / power)
 
 
-def _shared_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss of two rados that share their noise: their difference shows who is in."""
-    row = np.array(pair.first[0][:2])
-    means = [np.zeros(2) if data[0][2] else -row for data in (pair.first, pair.second)]
-
-    def loss(outputs: np.ndarray) -> np.ndarray:
-        first, second = outputs[:, :2], outputs[:, 2:]
-        without = np.where(((first - second) @ row > 0)[:, None], second, first)
-        log_first, log_second = (_log(without - mean, deviation, power) for mean in means)
-        return np.asarray(log_first - log_second)
-
-    return loss
+def _shared(outputs: np.ndarray, data: DataSet, deviation: float, power: int) -> np.ndarray:
+    """Return ln p of two rados that share their noise: their difference shows who is in."""
+    row = np.array(data[0][:2])
+    first, second = outputs[:, :2], outputs[:, 2:]
+    without = np.where(((first - second) @ row > 0)[:, None], second, first)
+    return _log(without - (np.zeros(2) if data[0][2] else -row), deviation, power)
 
 
-def _matrix_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss of two rados with noise of their own, either of which holds the example."""
-
-    def log_of(outputs: np.ndarray, example: Example) -> np.ndarray:
-        edge, none = _edge(example), np.zeros(2)
-        ways = (np.concatenate([edge, none]), np.concatenate([none, edge]))
-        return np.asarray(logsumexp([_log(outputs - w, deviation, power) for w in ways], axis=0))
-
-    return lambda outputs: log_of(outputs, pair.first[0]) - log_of(outputs, pair.second[0])
+def _matrix(outputs: np.ndarray, data: DataSet, deviation: float, power: int) -> np.ndarray:
+    """Return ln p of two rados with noise of their own, either of which holds the example."""
+    edge, none = _edge(data[0]), np.zeros(2)
+    ways = (np.concatenate([edge, none]), np.concatenate([none, edge]))
+    return np.asarray(logsumexp([_log(outputs - w, deviation, power) for w in ways], axis=0))
 
 
-def _free_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss where every example is in either rado or not, whatever the others are."""
-    subsets = np.array(list(product((0.0, 1.0), repeat=len(pair.first))))
-
-    def log_of(outputs: np.ndarray, data: tuple[Example, ...]) -> np.ndarray:
-        sums = subsets @ np.array([_edge(example) for example in data])
-        rados = outputs[:, :2], outputs[:, 2:]
-        logs = [logsumexp([_log(r - s, deviation, power) for s in sums], axis=0) for r in rados]
-        return np.asarray(np.sum(logs, axis=0))
-
-    return lambda outputs: log_of(outputs, pair.first) - log_of(outputs, pair.second)
+def _free(outputs: np.ndarray, data: DataSet, deviation: float, power: int) -> np.ndarray:
+    """Return ln p where every example is in either rado or not, whatever the others are."""
+    subsets = np.array(list(product((0.0, 1.0), repeat=len(data))))
+    sums = subsets @ np.array([_edge(example) for example in data])
+    rados = outputs[:, :2], outputs[:, 2:]
+    logs = [logsumexp([_log(r - s, deviation, power) for s in sums], axis=0) for r in rados]
+    return np.asarray(np.sum(logs, axis=0))
 
 
-def _edges_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss of a noisy edge, which is the sum of the two rados, in a scale of its own."""
-    del deviation, power
-    towards = _edge(pair.first[0]) - _edge(pair.second[0])
-    return lambda outputs: (outputs[:, :2] + outputs[:, 2:]) @ towards
+def _edges(outputs: np.ndarray, data: DataSet, *_: float) -> np.ndarray:
+    """Return ln p of a noisy edge, which is the sum of the two rados, in a scale of its own."""
+    return np.asarray((outputs[:, :2] + outputs[:, 2:]) @ _edge(data[0]))
 
 
-def _attribute_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss of one coordinate, in a scale of its own; the other shows who is in."""
-    del deviation, power
-    towards = pair.first[0][0] - pair.second[0][0]
-
-    def loss(outputs: np.ndarray) -> np.ndarray:
-        first = np.abs(outputs[:, 1]) > np.abs(outputs[:, 3])
-        return np.asarray(np.where(first, outputs[:, 0], outputs[:, 2]) * towards)
-
-    return loss
+def _attribute(outputs: np.ndarray, data: DataSet, *_: float) -> np.ndarray:
+    """Return ln p of one coordinate, in a scale of its own; the other shows who is in."""
+    first = np.abs(outputs[:, 1]) > np.abs(outputs[:, 3])
+    return np.asarray(np.where(first, outputs[:, 0], outputs[:, 2]) * data[0][0])
 
 
 def cases() -> Iterator[Case]:
@@ -173,17 +154,17 @@ def cases() -> Iterator[Case]:
     doubled = Flaw(*unclipped, stretch=2.0)
     # A variant, how it is set up, outputs, and what its broken copy is.
     table = (
-        ("a label, knorm", _Noisy(label, _LABELS, _shared_score), FEW // 2, doubled),
-        ("a label, gaussian", _Noisy(normal, _LABELS, _shared_score), FEW // 2, doubled),
-        ("a record", _Noisy(record, _RECORDS, _matrix_score), FEW,
+        ("a label, knorm", _Noisy(label, _LABELS, _shared), FEW // 2, doubled),
+        ("a label, gaussian", _Noisy(normal, _LABELS, _shared), FEW // 2, doubled),
+        ("a record", _Noisy(record, _RECORDS, _matrix), FEW,
          Flaw("norm for diameter", "noise is scaled to sqrt(k) max ||x||, not to twice that",
               stretch=2.0)),
-        ("a record, noise on records", _Noisy(edges, _RECORDS, _edges_score), FEW // 2,
+        ("a record, noise on records", _Noisy(edges, _RECORDS, _edges), FEW // 2,
          Flaw("norm for diameter", "noise is scaled to max ||x||, not to twice that (Nock et al.,"
               " Section 5.2)", stretch=2.0)),
-        ("an attribute", _Noisy(cell, _CELLS, _attribute_score), FEW // 2,
+        ("an attribute", _Noisy(cell, _CELLS, _attribute), FEW // 2,
          Flaw("not held to the range", "values lie outside the declared range", stretch=2.0)),
-        ("a record, free signs", _Noisy(free, _RECORDS, _free_score, examples=2), FEW,
+        ("a record, free signs", _Noisy(free, _RECORDS, _free, examples=2), FEW,
          Flaw(*unclipped, stretch=6.0)),
     )  # fmt: skip
     for name, noisy, samples, flaw in table:
@@ -209,7 +190,7 @@ def cases() -> Iterator[Case]:
 def _fixed_support(mechanism: Rados) -> Case:
     """Return the broken copy that `Rados` refuses: a fixed support, and noise that rados share."""
     count, (x, z, _) = 4, _LABELS[0]
-    noisy = _Noisy(mechanism, _LABELS, _shared_score, examples=2)
+    noisy = _Noisy(mechanism, _LABELS, _shared, examples=2)
     procedure = noisy.procedure()
     reach = label_sensitivity(procedure.rows.pipeline, procedure.step)
     noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
@@ -266,20 +247,13 @@ class _Feature(Subject):
         sums = np.rint(procedure.noisy(state)[0]).astype(np.int64)
         return np.asarray(sums.reshape(times, self.count))
 
-    def score(self, pair: Pair) -> Score:
-        """Return the exact loss: a coordinate is K - q, K binomial and q the number of zeros."""
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        """Return ln p: a coordinate is K - q, K binomial and q the number of zeros."""
         low = 0 if self.truncate is None else truncation(self.rows, self.truncate)
         logs = binom.logpmf(np.arange(self.rows + 1), self.rows, 0.5)
         logs[:low], logs[self.rows - low + 1 :] = -math.inf, -math.inf
         padded = np.concatenate([logs, [-math.inf, -math.inf]])  # and K one off at either end
-
-        def loss(outputs: np.ndarray) -> np.ndarray:
-            first, second = (
-                padded[outputs + cells.count(0)].sum(axis=1) for cells in (pair.first, pair.second)
-            )
-            return np.asarray(first - second)
-
-        return loss
+        return np.asarray(padded[outputs + data.count(0)].sum(axis=1))
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return columns that differ in one cell; all such pairs are equally far apart."""

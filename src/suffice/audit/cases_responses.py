@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.audit.case import CHEAP, SOME, Case, Flaw, Subject, claim
-from suffice.audit.scores import Score, log_density
-from suffice.audit.search import DataSet, Pair, Space
+from suffice.audit.scores import log_density
+from suffice.audit.search import DataSet, Space
 from suffice.owner.responses import Lattice, RandomizedResponse, channel_of, response_of
 from suffice.participant import Choice, Number, Randomizer
 from suffice.privacy.guarantee import Unit
@@ -77,16 +77,12 @@ class _Records(Subject):
         label = np.log(response_of(flips).matrix)
         return label, np.log(response_of(first.noise).matrix), (lattice.noise, lattice.step)
 
-    def score(self, pair: Pair) -> Score:
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
         label, state, (noise, step) = self._channels
-
-        def log_of(outputs: np.ndarray, data: DataSet) -> np.ndarray:
-            a, s, u = self.record(data)
-            answers, codes = outputs[:, 0].astype(int), outputs[:, 1].astype(int)
-            far = (outputs[:, 2:] - self.stretch * u) / step
-            return np.asarray(label[answers, a] + state[codes, s] + log_density(noise, far))
-
-        return lambda outputs: log_of(outputs, pair.first) - log_of(outputs, pair.second)
+        a, s, u = self.record(data)
+        answers, codes = outputs[:, 0].astype(int), outputs[:, 1].astype(int)
+        far = (outputs[:, 2:] - self.stretch * u) / step
+        return np.asarray(label[answers, a] + state[codes, s] + log_density(noise, far))
 
 
 def cases() -> Iterator[Case]:
@@ -184,15 +180,7 @@ class _ParticipantNumber(Subject):
         position = self.number.locate(data[0])
         return np.array([[self.number.draw(position)] for _ in range(times)])
 
-    def score(self, pair: Pair) -> Score:
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
         number = self.number
-        first, second = (number.locate(data[0]) * number.step for data in (pair.first, pair.second))
-        spread = float(number.scale) * number.step
-
-        def loss(outputs: np.ndarray) -> np.ndarray:
-            near, far = outputs[:, 0] - first, outputs[:, 0] - second
-            if number.kernel == "laplace":
-                return np.asarray((np.abs(far) - np.abs(near)) / spread)
-            return np.asarray((far**2 - near**2) / (2 * spread**2))
-
-        return loss
+        far = np.abs(outputs[:, 0] / number.step - number.locate(data[0])) / float(number.scale)
+        return np.asarray(-far if number.kernel == "laplace" else -(far**2) / 2)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, logsumexp, ndtri
+from scipy.special import betaincinv, ndtri
 
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise
 
@@ -45,41 +45,15 @@ def log_density(noise: Noise, distance: np.ndarray) -> np.ndarray:
     return np.asarray(-np.linalg.norm(distance, axis=1) / noise.scale)
 
 
-def shift_score(noise: Noise, first: np.ndarray, second: np.ndarray, unit: float = 1.0) -> Score:
+def shift_score(noise: Noise, first: np.ndarray, second: np.ndarray) -> Score:
     """Return the privacy loss of noise that is added to one of two exact statistics.
 
-    Parameters
-    ----------
-    noise
-        The noise of a release.
-    first, second
-        The exact statistics of the two data sets, in multiples of the noise's step.
-    unit
-        The size of such a step in an output.
+    The statistics of the two data sets are in multiples of the noise's step, and so are outputs.
     """
-    return mixture_score(noise, [first], [second], unit)
-
-
-def mixture_score(
-    noise: Noise, firsts: list[np.ndarray], seconds: list[np.ndarray], unit: float = 1.0
-) -> Score:
-    """Return the privacy loss where the exact statistic itself is random.
-
-    Parameters
-    ----------
-    noise
-        The noise of a release.
-    firsts, seconds
-        The equally likely statistics of the two data sets, in multiples of the noise's step.
-    unit
-        The size of such a step in an output.
-    """
-
-    def log_mean(outputs: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
-        logs = [log_density(noise, outputs / unit - m.reshape(1, -1)) for m in means]
-        return np.asarray(logsumexp(logs, axis=0))
-
-    return lambda outputs: log_mean(outputs, firsts) - log_mean(outputs, seconds)
+    first, second = first.reshape(1, -1), second.reshape(1, -1)
+    return lambda outputs: (
+        log_density(noise, outputs - first) - log_density(noise, outputs - second)
+    )
 
 
 def limits(hits: np.ndarray, trials: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
