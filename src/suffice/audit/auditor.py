@@ -54,11 +54,14 @@ def support_scores(sample: np.ndarray, neighbours: np.ndarray) -> dict[str, Scor
     outputs that are never counted, so that they cost nothing.
     """
     columns, both = varying(sample, neighbours), np.concatenate([sample, neighbours])
-    scores: dict[str, Score] = {}
-    for name, keys in _keys(columns).items():
-        counted = counted_score(keys, sample, neighbours)
-        if counted is not None:
-            scores[name] = counted
+    # What may come again: whole outputs, single numbers, differences of two.
+    keys: dict[str, Keys] = {"atoms": lambda outputs: _mixed(_bits(outputs[:, columns]))}
+    keys |= {f"atoms of number {j + 1}": _of_column(j, _bits) for j in columns}
+    if len(columns) <= _COMPARED:
+        for i, j in combinations(columns, 2):
+            keys[f"difference of numbers {i + 1} and {j + 1}"] = _difference(i, j)
+    counted = {name: counted_score(key, sample, neighbours) for name, key in keys.items()}
+    scores = {name: score for name, score in counted.items() if score is not None}
     scores["equal numbers"] = _equal_numbers
     for j in columns:
         scores[f"number {j + 1}"] = _of_column(j, _ordered)
@@ -72,18 +75,8 @@ def _of_column(j: int, score: Score) -> Score:
     return lambda outputs: score(outputs[:, j])
 
 
-def _keys(columns: np.ndarray) -> dict[str, Keys]:
-    """Return what may come again: whole outputs, single numbers, differences of two."""
-
-    def difference(i: int, j: int) -> Keys:
-        return lambda outputs: _bits(outputs[:, i] - outputs[:, j])
-
-    keys: dict[str, Keys] = {"atoms": lambda outputs: _mixed(_bits(outputs[:, columns]))}
-    keys |= {f"atoms of number {j + 1}": _of_column(j, _bits) for j in columns}
-    if len(columns) <= _COMPARED:
-        pairs = combinations(columns, 2)
-        keys |= {f"difference of numbers {i + 1} and {j + 1}": difference(i, j) for i, j in pairs}
-    return keys
+def _difference(i: int, j: int) -> Keys:
+    return lambda outputs: _bits(outputs[:, i] - outputs[:, j])
 
 
 def counted_score(keys: Keys, sample: np.ndarray, neighbours: np.ndarray) -> Score | None:
@@ -210,52 +203,27 @@ _PER_WORKER = 5  # cases at least: a process takes seconds to start
 _ROUNDING = 1e-9  # of a claim: it is rounded up, and so is nothing here
 
 
+Histogram = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """The result of the audit for one case.
-
-    Parameters
-    ----------
-    name
-        The name of the case.
-    kind
-        The kind of release.
-    claimed, delta
-        The epsilon and the delta that the mechanism states.
-    lower_bound
-        The epsilon at ``delta`` that the mechanism has at least.
-    mu, mu_bound
-        The same for the parameter of a Gaussian curve; None without one.
-    broken
-        Whether this is a broken copy.
-    what
-        What is wrong with a broken copy; empty for a mechanism.
-    pair
-        The neighbouring data sets that were told apart best, in words.
-    score
-        What told them apart.
-    alpha
-        The probability that the bound is wrong.
-    samples
-        How many fresh outputs of each data set the bound uses.
-    losses
-        A histogram of scores: edges, counts for one data set, counts for its neighbour.
-    """
+    """The result of the audit for one case."""
 
     name: str
-    kind: str
-    claimed: float
-    delta: float
-    lower_bound: float
-    mu: float | None
-    mu_bound: float | None
-    broken: bool
-    what: str
-    pair: str
-    score: str
-    alpha: float
-    samples: int
-    losses: tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
+    kind: str  # of release
+    claimed: float  # the epsilon that the mechanism states
+    delta: float  # that it states
+    lower_bound: float  # the epsilon at ``delta`` that the mechanism has at least
+    mu: float | None  # the parameter of a Gaussian curve, if it states one
+    mu_bound: float | None  # what it is at least
+    broken: bool  # whether this is a broken copy
+    what: str  # is wrong with a broken copy
+    pair: str  # the neighbouring data sets that were told apart best, in words
+    score: str  # what told them apart
+    alpha: float  # the probability that the bound is wrong
+    samples: int  # fresh outputs of each data set that the bound uses
+    losses: Histogram  # of scores: edges, counts for one data set, counts for its neighbour
 
     @property
     def violated(self) -> bool:
@@ -352,8 +320,26 @@ def _use_one_thread() -> None:
     threadpool_limits(limits=1)
 
 
-def _run_case(name: str, *, seed: int, effort: float, alpha: float) -> Finding:
-    return audit_case(case_named(name), seed=seed, effort=effort, alpha=alpha)
+def _run_case(name: str, **options: Any) -> Finding:
+    return audit_case(case_named(name), **options)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What limits of probabilities say, and what that says about epsilon."""
+
+    measure: Measure
+    epsilon: Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A pair, its scores by name, and events for every reading and direction."""
+
+    pair: Pair
+    scores: Mapping[str, Score]
+    events: list[tuple[_Reading, OutputEvent]]
+    expected_bound: float
 
 
 def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float = 1e-5) -> Finding:
@@ -363,119 +349,78 @@ def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float =
     pair are counted, and no others. So alpha is shared only by the two directions, and by the two
     bounds of a Gaussian mechanism.
 
-    Parameters
-    ----------
-    case
-        The mechanism or broken copy.
-    seed
-        Where the search for neighbours starts.
-    effort
-        Multiplies the number of outputs.
-    alpha
-        The probability that the bound is wrong.
+    ``effort`` multiplies the number of outputs, and the search for neighbours starts at ``seed``.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
     fresh = max(_LEAST, round(case.samples * effort / (1 + _CHOOSING)))
-    measures: list[Measure] = [epsilon_measure(case.delta)]
+    readings = [_Reading(epsilon_measure(case.delta), lambda bound: bound)]
     if case.mu is not None:
-        measures.append(mu_measure)
-    share = alpha / (2 * len(measures))
-    plan = _best_plan(_Planner(case, measures, fresh, share, seed), case.pairs(rng))
-    scored = _scored(plan.used, *_outputs(case, plan.pair, fresh))
-    bounds = [
-        [event_bound(event, scored, measure, share) for event in events]
-        for measure, events in zip(measures, plan.events, strict=True)
-    ]
-    best = [max(of_measure) for of_measure in bounds]
+        readings.append(
+            _Reading(
+                mu_measure,
+                lambda mu: gaussian_epsilon(case.delta, 1 / mu) if mu > 0 else -np.inf,
+            )
+        )
+    share = alpha / (2 * len(readings))
+
+    def plan(pair: Pair, size: int) -> _Plan:
+        """Return the most promising events: some of ``size`` outputs teach, the others choose."""
+        outputs, neighbours = _outputs(case, pair, size)
+        taught = min(size // 2, _TEACHING)
+        teaching = outputs[:taught], neighbours[:taught]
+        exact = {} if case.score is None else {EXACT: case.score(pair)}
+        other = learnt_scores(*teaching, seed) | support_scores(*teaching)
+        # Outputs that are all the same have no score.
+        scores = exact | other or {"none": lambda outputs: np.zeros(len(outputs))}
+        # An exact loss learns nothing, so that all of these outputs may choose its threshold.
+        choosing = outputs[taught:], neighbours[taught:]
+        scored = _scored(exact, outputs, neighbours) | _scored(other or scores, *choosing)
+        events = [
+            (reading, choose_event(scored, reading.measure, fresh, share, forward=forward))
+            for reading in readings
+            for forward in (True, False)
+        ]
+        expected = max(reading.epsilon(event.expected_bound) for reading, event in events)
+        return _Plan(pair, scores, events, expected)
+
+    def expected_bound(plan: _Plan) -> float:
+        return plan.expected_bound
+
+    # Many pairs are tried with few outputs first. The first of them, which the search takes for the
+    # worst, is tried with many in any case. All of these outputs are other ones than those that are
+    # counted.
+    pairs = case.pairs(rng)
+    size = max(_LEAST // 2, round(fresh * _CHOOSING))
+    if len(pairs) > _FINALISTS:
+        few = min(_SCREENING, max(_LEAST // 2, round(size * _CHOOSING)))
+        tried = sorted((plan(pair, few) for pair in pairs[1:]), key=expected_bound, reverse=True)
+        pairs = [pairs[0], *(one.pair for one in tried[: _FINALISTS - 1])]
+    best = max((plan(pair, size) for pair in pairs), key=expected_bound)
+    drawn = EXACT if EXACT in best.scores else best.events[0][1].score
+    used = {event.score for _, event in best.events} | {drawn}
+    scores = {name: score for name, score in best.scores.items() if name in used}
+    scored = _scored(scores, *_outputs(case, best.pair, fresh))
+    bounds = [event_bound(event, scored, by.measure, share) for by, event in best.events]
+    lower_bound, score = max(
+        (by.epsilon(bound), event.score)
+        for bound, (by, event) in zip(bounds, best.events, strict=True)
+    )
     return Finding(
         name=case.name,
         kind=case.kind,
         claimed=case.claimed,
         delta=case.delta,
-        lower_bound=max(0.0, _epsilon_bound(best, case)),
+        lower_bound=max(0.0, lower_bound),
         mu=case.mu,
-        mu_bound=max(0.0, best[1]) if case.mu is not None else None,
+        mu_bound=max(0.0, *bounds[2:]) if case.mu is not None else None,
         broken=case.broken,
         what=case.what,
-        pair=str(plan.pair),
-        score=_best_score(bounds, plan, case),
+        pair=str(best.pair),
+        score=score,
         alpha=alpha,
         samples=fresh,
-        losses=_histogram(scored[plan.first]),
+        losses=_histogram(scored[drawn]),
     )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A pair, its scores by name, and the events (both directions) for each measure."""
-
-    pair: Pair
-    scores: Mapping[str, Score]
-    events: list[list[OutputEvent]]
-    expected_bound: float
-
-    @property
-    def first(self) -> str:
-        """The score to draw: the exact loss where there is one, else that of the first event."""
-        return EXACT if EXACT in self.scores else self.events[0][0].score
-
-    @property
-    def used(self) -> dict[str, Score]:
-        """The scores that fresh outputs need."""
-        names = {event.score for events in self.events for event in events} | {self.first}
-        return {name: score for name, score in self.scores.items() if name in names}
-
-
-@dataclass(frozen=True)
-class _Planner:
-    """Chooses scores and thresholds for the pairs of one case, on outputs of their own."""
-
-    case: Case
-    measures: list[Measure]
-    fresh: int
-    alpha: float
-    seed: int
-
-    def plan(self, pair: Pair, size: int) -> _Plan:
-        """Return the most promising events: some of ``size`` outputs teach, the others choose."""
-        outputs, neighbours = _outputs(self.case, pair, size)
-        taught = min(size // 2, _TEACHING)
-        teaching = outputs[:taught], neighbours[:taught]
-        exact = {} if self.case.score is None else {EXACT: self.case.score(pair)}
-        other = learnt_scores(*teaching, self.seed) | support_scores(*teaching)
-        scores = exact | other or {"none": _same}
-        # An exact loss learns nothing, so that all of these outputs may choose its threshold.
-        choosing = outputs[taught:], neighbours[taught:]
-        scored = _scored(exact, outputs, neighbours) | _scored(other or scores, *choosing)
-        events = [
-            [
-                choose_event(scored, measure, self.fresh, self.alpha, forward=forward)
-                for forward in (True, False)
-            ]
-            for measure in self.measures
-        ]
-        expected = [max(event.expected_bound for event in both) for both in events]
-        return _Plan(pair, scores, events, _epsilon_bound(expected, self.case))
-
-
-def _best_plan(planner: _Planner, pairs: Sequence[Pair]) -> _Plan:
-    """Return the plan with the largest expected bound; many pairs are tried with few outputs first.
-
-    The first of them, which the search takes for the worst, is tried with many in any case. All of
-    these outputs are other ones than those that are counted.
-    """
-    size = max(_LEAST // 2, round(planner.fresh * _CHOOSING))
-    if len(pairs) > _FINALISTS:
-        few = min(_SCREENING, max(_LEAST // 2, round(size * _CHOOSING)))
-        tried = sorted(
-            (planner.plan(pair, few) for pair in pairs[1:]), key=_by_expected_bound, reverse=True
-        )
-        pairs = [pairs[0], *(plan.pair for plan in tried[: _FINALISTS - 1])]
-    return max((planner.plan(pair, size) for pair in pairs), key=_by_expected_bound)
-
-
-def _by_expected_bound(plan: _Plan) -> float:
-    return plan.expected_bound
 
 
 def _outputs(case: Case, pair: Pair, size: int) -> list[np.ndarray]:
@@ -505,31 +450,7 @@ def _scored(
     }
 
 
-def _same(outputs: np.ndarray) -> np.ndarray:
-    """Return the score of outputs that are all the same."""
-    return np.zeros(len(outputs))
-
-
-def _best_score(bounds: Sequence[Sequence[float]], plan: _Plan, case: Case) -> str:
-    """Return the name of the score whose event gave the bound."""
-    by_score = [
-        (_epsilon_bound([bound] if not number else [-np.inf, bound], case), event.score)
-        for number, (values, events) in enumerate(zip(bounds, plan.events, strict=True))
-        for bound, event in zip(values, events, strict=True)
-    ]
-    return max(by_score)[1]
-
-
-def _epsilon_bound(bounds: Sequence[float], case: Case) -> float:
-    """Return a bound on epsilon: the direct one, or that of the Gaussian curve if it is larger."""
-    if len(bounds) == 1 or bounds[1] <= 0:
-        return bounds[0]
-    return max(bounds[0], gaussian_epsilon(case.delta, 1 / bounds[1]))
-
-
-def _histogram(
-    scored: Scored,
-) -> tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]:
+def _histogram(scored: Scored) -> Histogram:
     """Return edges and both counts; infinite losses stand at the ends."""
     both = np.concatenate(scored)
     finite = both[np.isfinite(both)]
