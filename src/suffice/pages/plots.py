@@ -44,23 +44,8 @@ def check_plot(path: Path) -> None:
         )
 
 
-def save_plot(figure: "Figure", path: Path, *, overwrite: bool = True) -> None:
-    """Write a matplotlib figure to ``path``, completely or not at all.
-
-    Parameters
-    ----------
-    figure
-        What to write.
-    path
-        The file. Its ending decides the format: .svg, .png or .pdf.
-    overwrite
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If the ending is none of these.
-    """
+def _save(figure: "Figure", path: Path, *, overwrite: bool) -> None:
+    """Write a figure to a file whose ending decides the format, completely or not at all."""
     check_plot(path)
     file = io.BytesIO()
     figure.savefig(file, format=path.suffix.lower().removeprefix("."))
@@ -179,19 +164,7 @@ def draw_proportions(
     low: Sequence[float],
     high: Sequence[float],
 ) -> None:
-    """Draw estimated proportions with their intervals, from top to bottom, and the true ones.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    names
-        What each proportion is of.
-    estimates, truth
-        The estimated and the true proportions, in the order of ``names``.
-    low, high
-        The ends of the intervals.
-    """
+    """Draw estimated proportions with their intervals, from top to bottom, and the true ones."""
     rows = np.arange(len(names))[::-1]
     axes.hlines(rows, low, high, color=BLUE, linewidth=3, alpha=0.45)
     axes.plot(estimates, rows, "o", color=BLUE, markersize=6, label="estimated")
@@ -201,25 +174,9 @@ def draw_proportions(
 
 
 def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
-    """Draw a plan to a file: one curve for each mechanism, against epsilon.
-
-    Parameters
-    ----------
-    curves
-        What to draw (`PlanCurves`).
-    path
-        The file; it ends in .svg, .png or .pdf.
-    overwrite
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If the ending is none of these.
-    """
+    """Draw a plan (`PlanCurves`) to a file: one curve for each mechanism, against epsilon."""
     from matplotlib.figure import Figure
 
-    check_plot(path)
     figure = Figure(figsize=_FILE_SIZE, layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.25)
@@ -234,7 +191,7 @@ def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
-    save_plot(figure, path, overwrite=overwrite)
+    _save(figure, path, overwrite=overwrite)
 
 
 def draw_estimates(result: Any, path: Path, *, overwrite: bool = True) -> None:
@@ -251,7 +208,7 @@ def draw_estimates(result: Any, path: Path, *, overwrite: bool = True) -> None:
     axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))
     axes.set_xlabel("proportion of the table")
     axes.invert_yaxis()
-    save_plot(figure, path, overwrite=overwrite)
+    _save(figure, path, overwrite=overwrite)
 
 
 _SIZE = (8.4, 4.2)  # inches
@@ -259,25 +216,9 @@ _MOST_CURVES = 10  # that a reader can tell apart
 
 
 def draw_scores(predictions: Any, path: Path, *, overwrite: bool = True) -> None:
-    """Draw ROC curves on the left and the calibration on the right.
-
-    Parameters
-    ----------
-    predictions
-        True classes, and what a model says of the same rows (`Predictions`).
-    path
-        The file; it ends in .svg, .png or .pdf.
-    overwrite
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If the ending is none of these.
-    """
+    """Draw ROC curves of `Predictions` on the left, and their calibration on the right."""
     from matplotlib.figure import Figure
 
-    check_plot(path)
     figure = Figure(figsize=_SIZE, layout="constrained")
     left, right = figure.subplots(1, 2)
     for axes in (left, right):
@@ -286,7 +227,7 @@ def draw_scores(predictions: Any, path: Path, *, overwrite: bool = True) -> None
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     _draw_roc(left, predictions)
     _draw_calibration(right, predictions)
-    save_plot(figure, path, overwrite=overwrite)
+    _save(figure, path, overwrite=overwrite)
 
 
 def _draw_roc(axes: Any, predictions: Any) -> None:

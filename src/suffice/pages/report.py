@@ -7,11 +7,11 @@ screen.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from suffice.pages.plots import BLUE, ORANGE, RED, Draw, draw_panels
+from suffice.pages.plots import BLUE, ORANGE, RED, draw_panels
 from suffice.plain_text import markup
 
 _STYLE = """
@@ -59,14 +59,7 @@ summary { cursor: pointer; font-size: .9rem; color: var(--accent); }
 class PageTable:
     """Rows of text under column headings: the same on a page and on a terminal.
 
-    Parameters
-    ----------
-    title
-        One or more sentences that say what the table shows. The last ends with a full stop.
-    columns
-        The headings, one for each cell of a row.
-    rows
-        The cells, row by row.
+    The title is one or more sentences that say what the table shows.
 
     Raises
     ------
@@ -85,15 +78,7 @@ class PageTable:
 
 
 def page(title: str, body: str) -> str:
-    """Return an HTML page that needs no other file.
-
-    Parameters
-    ----------
-    title
-        Plain text, shown in the window's title and as the heading.
-    body
-        Markup, shown below the heading as it is.
-    """
+    """Return an HTML page that needs no other file: a title of plain text, and markup below it."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -128,34 +113,27 @@ def prose(parts: Iterable[str]) -> str:
 def table_html(table: PageTable) -> str:
     """Return the table as markup, its title above it.
 
-    On a narrow screen every row becomes a list of cells, each behind the heading of its column.
+    On a narrow screen every row becomes a list of cells, each but the first behind the heading of
+    its column.
     """
-    head = "".join(f"<th>{markup(column)}</th>" for column in table.columns)
-    body = "".join(f"<tr>{_row_html(table.columns, row)}</tr>" for row in table.rows)
+    columns = [markup(column) for column in table.columns]
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    body = ""
+    for first, *others in table.rows:
+        cells = (
+            f'<td data-column="{column}">{markup(cell)}</td>'
+            for column, cell in zip(columns[1:], others, strict=True)
+        )
+        body += f"<tr><td>{markup(first)}</td>{''.join(cells)}</tr>"
     title = f"<caption>{markup(table.title)}</caption>"
     rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div class="table"><table>{title}{rows}</table></div>'
 
 
-def _row_html(columns: Sequence[str], row: Sequence[str]) -> str:
-    """Return the cells of a row; all but the first name their column, for narrow screens."""
-    first, *others = row
-    named_cells = (
-        f'<td data-column="{markup(column)}">{markup(cell)}</td>'
-        for column, cell in zip(columns[1:], others, strict=True)
-    )
-    return f"<td>{markup(first)}</td>{''.join(named_cells)}"
-
-
 def figure_html(drawing: str, caption: str) -> str:
-    """Return a drawing as a figure with a caption below it.
+    """Return a drawing, which is markup, as a figure with a caption below it.
 
-    Parameters
-    ----------
-    drawing
-        Markup, from `suffice.pages.plots.draw_panels`.
-    caption
-        One or more sentences of plain text. Readers who see no drawing read it instead.
+    The caption is one or more sentences of plain text. Readers who see no drawing read it instead.
 
     Raises
     ------
@@ -211,51 +189,13 @@ _EXPLANATION = (
 )
 
 
-class AuditFinding(Protocol):
-    """What the page shows of the result for one mechanism or broken copy.
-
-    Attributes
-    ----------
-    name
-        The mechanism, and after a slash what is broken.
-    claimed
-        The epsilon that the mechanism states.
-    lower_bound
-        The epsilon that it has at least, as the attack shows.
-    broken
-        Whether this is a mechanism that was broken on purpose.
-    what
-        What is wrong with a broken copy; empty for a mechanism.
-    losses
-        Edges of a histogram of scores, counts for one data set, counts for its neighbour.
-    """
-
-    name: str
-    claimed: float
-    lower_bound: float
-    broken: bool
-    what: str
-    losses: tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
-
-    @property
-    def violated(self) -> bool:
-        """Whether the attack refutes the stated epsilon."""
-
-    @property
-    def expected(self) -> bool:
-        """Whether a broken copy was caught, or a mechanism was not refuted."""
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the result as a row of text."""
-
-
-def audit_page(findings: Sequence[AuditFinding], columns: Sequence[str], failure: float) -> str:
+def audit_page(findings: Sequence[Any], columns: Sequence[str], failure: float) -> str:
     """Return an HTML page about the results of an audit.
 
     Parameters
     ----------
     findings
-        The results, for mechanisms and broken copies.
+        The results, for mechanisms and broken copies (`Finding`).
     columns
         The headings of the cells of each result.
     failure
@@ -263,38 +203,6 @@ def audit_page(findings: Sequence[AuditFinding], columns: Sequence[str], failure
     """
     sound = [finding for finding in findings if not finding.broken]
     copies = [finding for finding in findings if finding.broken]
-    body = [
-        prose(_summary(sound, copies, failure)),
-        table_html(
-            PageTable(
-                "What each mechanism guarantees, and what the attack found.",
-                tuple(columns),
-                tuple(finding.cells() for finding in sound),
-            )
-        ),
-        table_html(
-            PageTable(
-                "Broken copies, which the audit must catch.",
-                tuple(columns),
-                tuple(finding.cells() for finding in copies),
-            )
-        ),
-        "<h2>What is wrong with each broken copy</h2><ul>",
-        *(f"<li>{markup(finding.name)}: {markup(finding.what)}</li>" for finding in copies),
-        "</ul><h2>Privacy loss</h2>",
-        prose([_EXPLANATION]),
-    ]
-    for first in range(0, len(findings), _FIGURE_PANELS):
-        drawn_findings = findings[first : first + _FIGURE_PANELS]
-        panels = [partial(_draw_scores, finding) for finding in drawn_findings]
-        body.append(_scores_figure(panels, first + 1, len(findings)))
-    return page("What the audit found", "".join(body))
-
-
-def _summary(
-    sound: Sequence[AuditFinding], copies: Sequence[AuditFinding], failure: float
-) -> list[str]:
-    """Return what came out, in sentences; a second paragraph only if something is wrong."""
     summary = (
         f"The attack refutes {sum(f.violated for f in sound)} of {len(sound)} mechanisms."
         f" It catches {sum(f.violated for f in copies)} of {len(copies)} broken copies."
@@ -303,19 +211,33 @@ def _summary(
         " attack came."
     )
     surprises = [finding.name for finding in [*sound, *copies] if not finding.expected]
-    alarm = f"Not as expected: {'; '.join(surprises)}."
-    return [summary, alarm] if surprises else [summary]
+    alarm = [f"Not as expected: {'; '.join(surprises)}."] if surprises else []
+    tables = {
+        "What each mechanism guarantees, and what the attack found.": sound,
+        "Broken copies, which the audit must catch.": copies,
+    }
+    body = [
+        prose([summary, *alarm]),
+        *(
+            table_html(PageTable(title, tuple(columns), tuple(f.cells() for f in shown)))
+            for title, shown in tables.items()
+        ),
+        "<h2>What is wrong with each broken copy</h2><ul>",
+        *(f"<li>{markup(finding.name)}: {markup(finding.what)}</li>" for finding in copies),
+        "</ul><h2>Privacy loss</h2>",
+        prose([_EXPLANATION]),
+    ]
+    for first in range(0, len(findings), _FIGURE_PANELS):
+        panels = [partial(_draw_scores, f) for f in findings[first : first + _FIGURE_PANELS]]
+        last = first + len(panels)
+        span = f"Result {last}" if len(panels) == 1 else f"Results {first + 1} to {last}"
+        caption = "how often each score occurs for two neighbouring data sets."
+        figure = figure_html(draw_panels(*panels), f"{span} of {len(findings)}: {caption}")
+        body.append(figure)
+    return page("What the audit found", "".join(body))
 
 
-def _scores_figure(panels: Sequence[Draw], first: int, count: int) -> str:
-    """Return some of the panels as a figure; ``first`` is the number of the first, from 1."""
-    last = first + len(panels) - 1
-    span = f"Result {first}" if first == last else f"Results {first} to {last}"
-    caption = f"{span} of {count}: how often each score occurs for two neighbouring data sets."
-    return figure_html(draw_panels(*panels), caption)
-
-
-def _draw_scores(finding: AuditFinding, axes: Any) -> None:
+def _draw_scores(finding: Any, axes: Any) -> None:
     """Draw both histograms in front of the guarantee and the lower bound.
 
     A loss that only takes a few values is a spike, often exactly where the guarantee is: so lines
