@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from suffice.audit.case import Case
-from suffice.audit.registry import case_named, in_this_process_only
+from suffice.audit.registry import case_named, names_here
 from suffice.audit.scores import (
     Measure,
     OutputEvent,
@@ -290,7 +290,8 @@ def audit(
         Called with the number of findings, their total number, and the latest.
     """
     run_case = partial(_run_case, seed=seed, effort=effort, alpha=failure / max(1, len(names)))
-    shared = [name for name in names if not in_this_process_only(name)]
+    here = names_here()
+    shared = [name for name in names if name not in here]
     workers = min(workers or os.cpu_count() or 1, len(shared) // _PER_WORKER)
     findings: list[Finding] = []
 

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 
@@ -12,23 +11,9 @@ from suffice.audit.case import Case
 from suffice.errors import ParameterError
 from suffice.privacy.calibrate import check_epsilon
 
-
-@dataclass(frozen=True)
-class Family:
-    """The cases of one family of mechanisms.
-
-    Parameters
-    ----------
-    cases
-        Yields every mechanism, followed by its broken copies.
-    at
-        Yields the mechanisms at an epsilon, without broken copies; None if they have no epsilon.
-    """
-
-    cases: Callable[[], Iterable[Case]]
-    at: Callable[[float], Iterable[Case]] | None = None
-
-
+# Yields every mechanism, followed by its broken copies; and yields the mechanisms at an epsilon,
+# without broken copies, or None if they have no epsilon.
+Family = tuple[Callable[[], Iterable[Case]], Callable[[float], Iterable[Case]] | None]
 # Modules with the cases of the package; each is imported when its cases are asked for.
 _BUILT_IN = (
     *("cases_mean_operator", "cases_responses", "cases_rados", "cases_moments"),
@@ -60,19 +45,18 @@ def register_cases(
     """
     if kind in _REGISTERED or f"cases_{kind.replace('-', '_')}" in _BUILT_IN:
         raise ParameterError(f"Audit cases called {kind!r} exist already. Choose another name.")
-    _REGISTERED[kind] = Family(cases_function, at_function)
+    _REGISTERED[kind] = cases_function, at_function
     read_again()
 
 
 def read_again() -> None:
     """Forget the cases that were loaded; they are loaded again when they are needed."""
     all_cases.cache_clear()
-    _names_here.cache_clear()
 
 
 def _families() -> list[Family]:
     modules = (import_module(f"suffice.audit.{name}") for name in _BUILT_IN)
-    built_in = [Family(module.cases, getattr(module, "at", None)) for module in modules]
+    built_in = [(module.cases, getattr(module, "at", None)) for module in modules]
     return [*built_in, *_REGISTERED.values()]
 
 
@@ -80,8 +64,8 @@ def _families() -> list[Family]:
 def all_cases() -> dict[str, Case]:
     """Return every case by its name, a broken copy after what it is a copy of."""
     found: dict[str, Case] = {}
-    for family in _families():
-        for case in family.cases():
+    for cases, _ in _families():
+        for case in cases():
             if case.name in found:
                 raise ParameterError(
                     f"Two audit cases are called {case.name!r}. Rename one of them."
@@ -90,14 +74,9 @@ def all_cases() -> dict[str, Case]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _names_here() -> frozenset[str]:
-    return frozenset(case.name for family in _REGISTERED.values() for case in family.cases())
-
-
-def in_this_process_only(name: str) -> bool:
-    """Say whether a case was registered while this program ran: other processes lack it."""
-    return name in _names_here()
+def names_here() -> set[str]:
+    """Return the cases that were registered while this program ran: other processes lack them."""
+    return {case.name for cases, _ in _REGISTERED.values() for case in cases()}
 
 
 def cases_at(epsilon: float, kinds: tuple[str, ...]) -> list[Case]:
@@ -109,8 +88,7 @@ def cases_at(epsilon: float, kinds: tuple[str, ...]) -> list[Case]:
         If a kind has no mechanism with an epsilon.
     """
     epsilon = check_epsilon(epsilon)
-    readers = [family.at for family in _families() if family.at is not None]
-    cases = [case for at in readers for case in at(epsilon)]
+    cases = [case for _, at in _families() if at is not None for case in at(epsilon)]
     kinds_with_epsilon = {case.kind for case in cases}
     unknown_kinds = [kind for kind in kinds if kind not in kinds_with_epsilon]
     if unknown_kinds:

@@ -57,16 +57,10 @@ def shift_score(noise: Noise, first: np.ndarray, second: np.ndarray) -> Score:
 
 
 def limits(hits: np.ndarray, trials: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return Clopper and Pearson's limits of a probability.
+    """Return Clopper and Pearson's limits of a probability, after ``hits`` of ``trials``.
 
-    Parameters
-    ----------
-    hits
-        How often the event occurred; fractional where it is a forecast.
-    trials
-        How often it could occur.
-    alpha
-        Each limit is wrong with a probability of at most alpha / 2.
+    Each limit is wrong with a probability of at most alpha / 2. Hits are fractional where they are
+    a forecast.
     """
     k = np.asarray(hits, dtype=np.float64)
     low = np.where(k > 0, betaincinv(np.maximum(k, 1e-9), trials - k + 1, alpha / 2), 0.0)
@@ -92,25 +86,11 @@ def mu_measure(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputEvent:
-    """The outputs whose ``score``, times ``tail``, is at least ``threshold``.
+    """The outputs whose ``score``, times ``tail``, is at least ``threshold``."""
 
-    Parameters
-    ----------
-    score
-        The name of the score.
-    forward
-        Whether the event is more likely under D than under D'.
-    tail
-        1 for large scores, -1 for small ones.
-    threshold
-        The least value of ``tail`` times the score.
-    expected_bound
-        The bound that the event is expected to give.
-    """
-
-    score: str
-    forward: bool
-    tail: int
+    score: str  # its name
+    forward: bool  # whether the event is more likely under D than under D'
+    tail: int  # 1 for large scores, -1 for small ones
     threshold: float
     expected_bound: float
 
@@ -126,17 +106,10 @@ class Forecast:
     The forecast is cautious, because a rare event may have been luck. It lowers the hits under one
     data set by a standard deviation and raises those under the other by a standard deviation and
     one. Between its knots it interpolates. It only helps to choose; no bound depends on it.
-
-    Parameters
-    ----------
-    knots
-        Numbers of hits.
-    low, high
-        The lower and the upper limit at each knot.
     """
 
-    knots: np.ndarray
-    low: np.ndarray
+    knots: np.ndarray  # numbers of hits
+    low: np.ndarray  # the lower limit at each knot
     high: np.ndarray
 
     @classmethod
@@ -179,6 +152,11 @@ def choose_event(
     forward
         Whether the event should be more likely under D than under D'.
     """
+
+    def above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return how many scores are at least each level."""
+        return len(scores) - np.searchsorted(np.sort(scores), levels)
+
     best = OutputEvent(next(iter(scored)), forward, 1, math.inf, -math.inf)
     for name, scores in scored.items():
         likely, other = scores if forward else scores[::-1]
@@ -192,17 +170,12 @@ def choose_event(
         if len(levels) > _THRESHOLDS:
             levels = levels[np.linspace(0, len(levels) - 1, _THRESHOLDS).astype(int)]
         for tail in (1, -1):
-            hits, others = (_above(tail * s, tail * levels) for s in (likely, other))
+            hits, others = (above(tail * s, tail * levels) for s in (likely, other))
             bounds = forecast.measured(measure, hits, others)
             at = int(np.argmax(bounds))
             if bounds[at] > max(least, best.expected_bound):
                 best = OutputEvent(name, forward, tail, float(tail * levels[at]), float(bounds[at]))
     return best
-
-
-def _above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return how many scores are at least each level."""
-    return len(scores) - np.searchsorted(np.sort(scores), levels)
 
 
 def event_bound(

@@ -20,15 +20,7 @@ _ALL = 1000  # changes of one unit: as many are all tried
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets.
-
-    Parameters
-    ----------
-    first, second
-        The data sets.
-    what
-        Why the pair is tried, in words.
-    """
+    """Two neighbouring data sets, and why they are tried, in words."""
 
     first: DataSet
     second: DataSet
@@ -47,20 +39,11 @@ class Space:
 
     Units that may not differ are shared, such as public rows. Where such a unit is a text, it names
     a boundary, such as "equal rows".
-
-    Parameters
-    ----------
-    choices
-        For every unit, its possible values.
-    changing
-        The positions of the units that may differ; empty for all.
-    unit
-        What such a unit is called.
     """
 
-    choices: tuple[Sequence[Any], ...]
-    changing: tuple[int, ...] = ()
-    unit: str = "label"
+    choices: tuple[Sequence[Any], ...]  # for every unit, its possible values
+    changing: tuple[int, ...] = ()  # positions of the units that may differ; empty for all
+    unit: str = "label"  # what such a unit is called
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -94,18 +77,10 @@ class _State:
 def neighbouring_pairs(
     space: Space, distance: Distance, rng: np.random.Generator, count: int = 2
 ) -> list[Pair]:
-    """Return the pairs of largest distance, and then one for every boundary.
+    """Return ``count`` pairs of largest distance, and then one for every boundary.
 
-    Parameters
-    ----------
-    space
-        The possible data sets.
-    distance
-        How far apart two data sets are; negative if they are not neighbours.
-    rng
-        Decides where the search starts.
-    count
-        How many pairs of largest distance to return.
+    A distance is negative if two data sets are not neighbours. ``rng`` decides where the search
+    starts.
     """
     pairs = [*_worst_pairs(space, distance, rng)[:count], *_boundary_pairs(space, distance)]
     return list({frozenset((pair.first, pair.second)): pair for pair in reversed(pairs)}.values())[
@@ -155,25 +130,22 @@ def _boundary_pairs(space: Space, distance: Distance) -> Iterator[Pair]:
         patterns[f"a {space.unit} that nobody has"] = lambda j: j % (longest - 1)
     for shared in product(*(space.choices[j] for j in space.shared)):
         for what, pattern in patterns.items():
-            units = [_at(options, pattern(j)) for j, options in enumerate(space.choices)]
+            units = [  # the last where there are too few
+                options[min(pattern(j), len(options) - 1)]
+                for j, options in enumerate(space.choices)
+            ]
             for j, unit in zip(space.shared, shared, strict=True):
                 units[j] = unit
             names = [unit for unit in shared if isinstance(unit, str)]
-            yield from _farthest(space, tuple(units), distance, ", ".join([*names, what]))
-
-
-def _farthest(space: Space, units: DataSet, distance: Distance, what: str) -> Iterator[Pair]:
-    """Yield the neighbour that is farthest of those that bring in what no unit is yet."""
-    states = [
-        _State(at, units, other)
-        for at in space.positions
-        for other in space.choices[at]
-        if other not in units
-    ]
-    pairs = [state.pair(what) for state in states]
-    distances = [distance(pair.first, pair.second) for pair in pairs]
-    if distances and max(distances) >= 0:
-        yield pairs[int(np.argmax(distances))]
+            pairs = [
+                _State(at, tuple(units), other).pair(", ".join([*names, what]))
+                for at in space.positions
+                for other in space.choices[at]
+                if other not in units  # it brings in what no unit is yet
+            ]
+            distances = [distance(pair.first, pair.second) for pair in pairs]
+            if distances and max(distances) >= 0:
+                yield pairs[int(np.argmax(distances))]
 
 
 def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
@@ -195,11 +167,6 @@ def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
         return lambda s: [_State(s.at, _with(s.units, j, c), s.other) for c in space.choices[j]]
 
     return [elsewhere, *(unit(j) for j in range(len(space.choices)))]
-
-
-def _at(options: Sequence[Any], index: int) -> Any:
-    """Return the option at an index, the last if there are too few."""
-    return options[min(index, len(options) - 1)]
 
 
 def _with(units: DataSet, at: int, value: Any) -> DataSet:

@@ -76,50 +76,26 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Network:
-    """The tables of the demo. A ``diagnosis`` of 1 is malignant; a ``relapse`` of 1 is yes.
+    """The tables of the demo. A ``diagnosis`` of 1 is malignant; a ``relapse`` of 1 is yes."""
 
-    Parameters
-    ----------
-    biopsies, records, test
-        Measurements and diagnoses.
-    wards
-        The same, with the ward.
-    new
-        Measurements of the ward that has no diagnoses.
-    share
-        The proportion of malignant samples in ``new``.
-    practices
-        Measurements and diagnoses, with the practice.
-    auxiliary
-        Public measurements.
-    answers, later
-        True answers of participants, and of other people.
-    """
-
-    biopsies: pa.Table
+    biopsies: pa.Table  # measurements and diagnoses, and so are the next two
     records: pa.Table
     test: pa.Table
-    wards: pa.Table
-    new: pa.Table
-    share: float
-    practices: pa.Table
-    auxiliary: pa.Table
-    answers: pa.Table
-    later: pa.Table
+    wards: pa.Table  # the same, with the ward
+    new_ward: pa.Table  # measurements of the ward that has no diagnoses
+    share: float  # of malignant samples in it
+    practices: pa.Table  # measurements and diagnoses, with the practice
+    auxiliary: pa.Table  # public measurements
+    answers: pa.Table  # true answers of participants
+    later: pa.Table  # and of other people
 
 
 def clinic_network(seed: int = 0, *, smaller: int = 1) -> Network:
     """Return the tables of the demo; the same seed gives the same tables.
 
     Measurements are lognormal, with the means and covariances of benign and malignant samples in
-    the Wisconsin breast cancer data (Street et al. 1993).
-
-    Parameters
-    ----------
-    seed
-        Seed of the random numbers.
-    smaller
-        The number by which the sizes of the tables are divided.
+    the Wisconsin breast cancer data (Street et al. 1993). The sizes of the tables are divided by
+    ``smaller``.
     """
     rng = np.random.default_rng(seed)
 
@@ -141,7 +117,7 @@ def clinic_network(seed: int = 0, *, smaller: int = 1) -> Network:
         records=patients(_ROWS // smaller),
         test=patients(_TEST),
         wards=patients(len(wards), shares, ward=wards),
-        new=new.select(MEASURED),
+        new_ward=new.select(MEASURED),
         share=float(new["diagnosis"].to_numpy().mean()),
         practices=patients(len(practices), practice=practices),
         auxiliary=patients(_AUXILIARY).select(MEASURED),
@@ -184,20 +160,10 @@ def table_files(folder: Path) -> tuple[Path, ...]:
 def write_tables(network: Network, folder: Path, *, overwrite: bool = True) -> tuple[Path, ...]:
     """Write every table as CSV into ``folder``, and the biopsies without diagnoses beside them."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables = (
-        network.biopsies,
-        network.biopsies.drop_columns(["diagnosis"]),
-        network.records,
-        network.test,
-        network.wards,
-        network.new,
-        network.practices,
-        network.auxiliary,
-        network.answers,
-        network.later,
-    )
+    public = network.biopsies.drop_columns(["diagnosis"])
     paths = table_files(folder)
-    for path, table in zip(paths, tables, strict=True):
+    for path in paths:
+        table = public if path.stem == "public" else getattr(network, path.stem)
         sink = pa.BufferOutputStream()
         csv.write_csv(table, sink)
         write_whole(path, sink.getvalue().to_pybytes(), overwrite=overwrite)
@@ -214,11 +180,6 @@ def invented_patients(seed: int = 0) -> pa.Table:
 
     Columns are age, size, nodes and stage, and the labels diagnosis and relapse (0 or 1). Labels
     follow a logistic model of the centred columns, so a learner finds something.
-
-    Parameters
-    ----------
-    seed
-        Seed of the random numbers.
 
     Examples
     --------
@@ -248,58 +209,26 @@ _CHAPTER_EPSILON = 1.0  # of the release that the chapter is about
 
 @dataclass(frozen=True)
 class Measure:
-    """How good a release is, over several draws of its noise.
+    """How good a release is, over several draws of its noise."""
 
-    Parameters
-    ----------
-    what
-        What is measured, such as accuracy.
-    values
-        The measured values: of the release itself, then of repeated ones.
-    without_privacy
-        The value of the same method on the exact data.
-    without_release
-        The value of a guess that uses no release.
-    """
-
-    what: str
-    values: Sequence[float]
-    without_privacy: float
-    without_release: float
+    what: str  # is measured, such as accuracy
+    values: Sequence[float]  # of the release itself, then of repeated ones
+    without_privacy: float  # the value of the same method on the exact data
+    without_release: float  # the value of a guess that uses no release
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One release of the demo, with its text, its plot, and commands that repeat it.
+    """One release of the demo, with its text, its plot, and commands that repeat it."""
 
-    Parameters
-    ----------
-    name
-        A word for tables and plots.
-    title
-        The heading.
-    text
-        The paragraphs below it.
-    release
-        The release, with its guarantees.
-    measure
-        What was learnt from it.
-    draw
-        Draws the plot.
-    caption
-        The sentences below the plot.
-    by_hand
-        Commands that do the same with the demo's tables, in their folder.
-    """
-
-    name: str
+    name: str  # a word for tables and plots
     title: str
-    text: tuple[str, ...]
+    text: tuple[str, ...]  # paragraphs
     release: Release
-    measure: Measure
+    measure: Measure  # what was learnt from it
     draw: Draw
     caption: str
-    by_hand: str
+    by_hand: str  # commands that do the same with the demo's tables, in their folder
 
 
 def accuracy(model: Any, table: pa.Table, label: str = "diagnosis") -> float:
@@ -339,7 +268,7 @@ def measure_utility(
     unit
         What epsilon protects, for the plot.
     ledger, dataset
-        The ledger, and the data set in it, that the release is charged to.
+        What the release is charged to.
     repeats
         How many further releases, charged to no ledger, are made at every epsilon.
     """
@@ -351,16 +280,10 @@ def measure_utility(
     values = [accuracy(learn(release), test), *curve[_EPSILONS.index(_CHAPTER_EPSILON)]]
     exact, larger = accuracy(without_privacy, test), share_of_larger_class(test)
 
-    def draw(axes: Any) -> None:
-        draw_utility(
-            axes,
-            _EPSILONS,
-            {"learnt from the release": curve},
-            without_privacy=exact,
-            larger_class=larger,
-            unit=unit,
-        )
-
+    draw = partial(
+        draw_utility, epsilons=_EPSILONS, curves={"learnt from the release": curve},
+        without_privacy=exact, larger_class=larger, unit=unit,
+    )  # fmt: skip
     return release, Measure("accuracy", values, exact, larger), draw
 
 
@@ -552,22 +475,22 @@ def proportions(network: Network, ledger: Ledger, repeats: int) -> Chapter:
 
     release = make(ledger=ledger, dataset="wards")
     model = learn(release)
-    estimate = model.estimate(network.new)
+    estimate = model.estimate(network.new_ward)
     share, low, high = (
         float(values[1])
         for values in (estimate.estimates["label_shift"], estimate.low, estimate.high)
     )
     others = [
-        learn(make(ledger=None)).estimate(network.new, draws=2).estimates["label_shift"][1]
+        learn(make(ledger=None)).estimate(network.new_ward, draws=2).estimates["label_shift"][1]
         for _ in range(repeats)
     ]
     ends = "an interval" if estimate.level else "a range under two assumptions"
     exact = FactoredClassifier().fit(*_measured(network.wards))
-    counted = classify_and_count(exact, network.new, (0, 1))[1]
+    counted = classify_and_count(exact, network.new_ward, (0, 1))[1]
     text = f"""
 Three wards release the proportion of malignant samples among theirs, with noise. A fourth ward has
-{network.new.num_rows:,} samples without a diagnosis and wants to know their proportion. From the
-three proportions and the measurements it estimates {share:.3f}, with {ends} from {low:.3f} to
+{network.new_ward.num_rows:,} samples without a diagnosis and wants to know their proportion. From
+the three proportions and the measurements it estimates {share:.3f}, with {ends} from {low:.3f} to
 {high:.3f}. {" ".join(estimate.words)} The true proportion is {network.share:.3f}. A classifier that
 was trained on every diagnosis, and whose predictions are counted, gives {counted:.3f}."""
     errors = [abs(float(s) - network.share) for s in (share, *others, counted, labels.mean())]
@@ -671,28 +594,14 @@ Five members of a network of clinics hold data that they may not show. Each publ
 summary in a file, and the file states what it protects. Learners work with these files and with
 public data. The tables are invented: they imitate the Wisconsin breast cancer data that come with
 scikit-learn."""
-_RESULTS_CAPTION = (
-    "How much of the possible gain each release brings: 0 % is a guess without the release, 100 %"
-    " the same method on the exact data. A dot is one draw of the noise; a bar ends at their mean."
-)
 
 
 @dataclass(frozen=True)
 class Story:
-    """The text of the demo, for a terminal and for its page.
+    """The text of the demo, for a terminal and for its page."""
 
-    Parameters
-    ----------
-    paragraphs
-        What the demo is about.
-    tables
-        What was learnt, what the ledger holds afterwards, and what the audit found.
-    chapters
-        One for each release.
-    """
-
-    paragraphs: tuple[str, ...]
-    tables: tuple[PageTable, ...]
+    paragraphs: tuple[str, ...]  # what the demo is about
+    tables: tuple[PageTable, ...]  # what was learnt, what the ledger holds, what the audit found
     chapters: tuple[Chapter, ...]
 
 
@@ -737,7 +646,14 @@ def run_demo(
         for chapter in CHAPTERS:
             steps.begin(chapter.__name__)
             chapters.append(chapter(network, ledger, repeats))
-        spent = _ledger_table(ledger)
+        spent = PageTable(
+            "The ledger after the five releases.",
+            ("data set", "unit", "budget", "epsilon spent"),
+            tuple(
+                (b.dataset, f"per {b.unit}", str(b.budget), f"{b.spent:.3f}")
+                for b in ledger.balances()
+            ),
+        )
     steps.begin("the audit")
     findings = _audit_table()
     steps.begin("the page")
@@ -750,26 +666,23 @@ def run_demo(
 
 def _results_table(chapters: Sequence[Chapter]) -> PageTable:
     """Return a line per release: all of its guarantees, and what was learnt from it."""
-    rows = []
-    for chapter in chapters:
-        measure = chapter.measure
-        rows.append(
-            (
-                chapter.name,
-                "; ".join(map(_short_guarantee, chapter.release.guarantees)),
-                measure.what,
-                f"{np.mean(measure.values):.3f}",
-                f"{measure.without_privacy:.3f}",
-                f"{measure.without_release:.3f}",
-            )
-        )
     return PageTable(
         "What each of the five releases guarantees, and what was learnt from it.",
         (
             "release", "guarantees", "measured", "with the release", "without privacy",
             "without the release",
         ),
-        tuple(rows),
+        tuple(
+            (
+                chapter.name,
+                "; ".join(map(_short_guarantee, chapter.release.guarantees)),
+                chapter.measure.what,
+                f"{np.mean(chapter.measure.values):.3f}",
+                f"{chapter.measure.without_privacy:.3f}",
+                f"{chapter.measure.without_release:.3f}",
+            )
+            for chapter in chapters
+        ),
     )  # fmt: skip
 
 
@@ -779,24 +692,9 @@ def _short_guarantee(guarantee: Guarantee) -> str:
     if guarantee.epsilon is None:
         return f"none per {unit}"
     delta = f", delta {guarantee.delta:g}" if guarantee.delta else ""
-    return f"epsilon {_rounded_up(guarantee.epsilon)}{delta} per {unit}"
-
-
-def _rounded_up(epsilon: float) -> str:
-    """Return an epsilon to two decimal places, never below its value but for rounding errors."""
-    return f"{math.ceil(100 * epsilon * (1 - 1e-12)) / 100:g}"
-
-
-def _ledger_table(ledger: Ledger) -> PageTable:
-    """Return how much of each budget the five releases used."""
-    rows = tuple(
-        (b.dataset, f"per {b.unit}", str(b.budget), f"{b.spent:.3f}") for b in ledger.balances()
-    )
-    return PageTable(
-        "The ledger after the five releases.",
-        ("data set", "unit", "budget", "epsilon spent"),
-        rows,
-    )
+    # To two decimal places, never below its value but for rounding errors.
+    epsilon = math.ceil(100 * guarantee.epsilon * (1 - 1e-12)) / 100
+    return f"epsilon {epsilon:g}{delta} per {unit}"
 
 
 def _audit_table() -> PageTable:
@@ -812,11 +710,22 @@ def _audit_table() -> PageTable:
 
 
 def _page(story: Story) -> str:
-    sections = "".join(
-        _section(number, chapter) for number, chapter in enumerate(story.chapters, start=1)
-    )
+    sections = ""
+    for number, chapter in enumerate(story.chapters, start=1):
+        sections += (
+            f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.text)}"
+            f"<blockquote>{prose(map(str, chapter.release.guarantees))}</blockquote>"
+            f"{figure_html(draw_panels(chapter.draw), chapter.caption)}"
+            "<details><summary>Repeat this yourself (suffice demo --files FOLDER writes the tables)"
+            f"</summary><pre>{markup(chapter.by_hand.strip())}</pre></details>"
+        )
     results, spent, findings = map(table_html, story.tables)
-    overview = figure_html(draw_panels(_draw_results(story.chapters)), _RESULTS_CAPTION)
+    overview = figure_html(
+        draw_panels(partial(_draw_results, story.chapters)),
+        "How much of the possible gain each release brings: 0 % is a guess without the release,"
+        " 100 % the same method on the exact data. A dot is one draw of the noise; a bar ends at"
+        " their mean.",
+    )
     return page(
         "suffice: learning from what clinics are willing to publish",
         f"{prose(story.paragraphs)}{overview}{results}{sections}"
@@ -825,35 +734,17 @@ def _page(story: Story) -> str:
     )
 
 
-def _section(number: int, chapter: Chapter) -> str:
-    """Return one release with all of its guarantees, its plot, and commands to repeat it."""
-    guarantees = prose(map(str, chapter.release.guarantees))
-    return (
-        f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.text)}"
-        f"<blockquote>{guarantees}</blockquote>"
-        f"{figure_html(draw_panels(chapter.draw), chapter.caption)}"
-        "<details><summary>Repeat this yourself (suffice demo --files FOLDER writes the tables)"
-        f"</summary><pre>{markup(chapter.by_hand.strip())}</pre></details>"
-    )
-
-
-def _draw_results(chapters: Sequence[Chapter]) -> Draw:
-    """Return a function that draws every release between no release and no privacy."""
-
-    def gains(measure: Measure) -> list[float]:
-        largest_gain = measure.without_privacy - measure.without_release
-        return [(value - measure.without_release) / largest_gain for value in measure.values]
-
-    def draw(axes: Any) -> None:
-        rows = np.arange(len(chapters))[::-1]
-        axes.axvline(1, color="black", linestyle="--", linewidth=1, label="without privacy")
-        axes.axvline(0, color="grey", linestyle=":", linewidth=1.2, label="without the release")
-        for row, chapter in zip(rows, chapters, strict=True):
-            values = gains(chapter.measure)
-            axes.barh(row, np.mean(values), height=0.3, color=BLUE, alpha=0.3)
-            axes.plot(values, [row] * len(values), "o", color=BLUE, markersize=5)
-        axes.set_yticks(rows, [chapter.name for chapter in chapters])
-        axes.set(xlabel="share of the possible gain", xlim=(-0.05, 1.15))
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-
-    return draw
+def _draw_results(chapters: Sequence[Chapter], axes: Any) -> None:
+    """Draw every release between no release and no privacy."""
+    rows = np.arange(len(chapters))[::-1]
+    axes.axvline(1, color="black", linestyle="--", linewidth=1, label="without privacy")
+    axes.axvline(0, color="grey", linestyle=":", linewidth=1.2, label="without the release")
+    for row, chapter in zip(rows, chapters, strict=True):
+        without = chapter.measure.without_release
+        largest_gain = chapter.measure.without_privacy - without
+        values = [(value - without) / largest_gain for value in chapter.measure.values]
+        axes.barh(row, np.mean(values), height=0.3, color=BLUE, alpha=0.3)
+        axes.plot(values, [row] * len(values), "o", color=BLUE, markersize=5)
+    axes.set_yticks(rows, [chapter.name for chapter in chapters])
+    axes.set(xlabel="share of the possible gain", xlim=(-0.05, 1.15))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
