@@ -5,7 +5,7 @@ import typer
 from public_part_mutants import MUTANTS
 
 from suffice.audit.exercises import exercises_of
-from suffice.audit.public_part import FORMS, Said, check_public_part
+from suffice.audit.public_part import FORMS, check_public_part
 from suffice.cli.main import app
 from suffice.cli.output import recorded
 from suffice.owner.mechanism import mechanism_names
@@ -22,8 +22,8 @@ FOUND_IN = {
 }
 
 
-def command(words) -> Said:
-    return Said(*recorded(typer.main.get_command(app).main, words))
+def command(words):
+    return recorded(typer.main.get_command(app).main, words)
 
 
 def test_60_pairs_differ_in_noise_alone():

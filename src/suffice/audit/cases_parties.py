@@ -24,7 +24,6 @@ from suffice.audit.case import (
     Case,
     Flaw,
     NoisyStatistic,
-    Subject,
     claim,
     half,
     part,
@@ -396,13 +395,11 @@ class _Trained(NoisyStatistic):
 
 
 @dataclass(frozen=True)
-class _Sent(Subject):
+class _Sent(_Trained):
     """An aggregation of contributions that parties compute at home and send as bytes."""
 
-    kind = "mean-operator"
-    ensemble: PrivateEnsemble
-    training_records: Callable[[DataSet], dict[str, Records]] = _own
-    spoil: Callable[[Release, DataSet], Release] = lambda release, _: release
+    logs = None  # type: ignore[assignment]  # unknown
+    shown: Callable[[Release, DataSet], Release] = lambda release, _: release
 
     @cache  # noqa: B019
     def contributions(self, data: DataSet) -> tuple[tuple[bytes, ...], AuxiliaryRows]:
@@ -432,15 +429,12 @@ class _Sent(Subject):
             self.ensemble.aggregate(sent, auxiliary, enrolled=_NAMES, ledger=None).release
             for _ in range(times)
         )
-        return outputs_of([self.spoil(release, data) for release in releases])
+        return outputs_of([self.shown(release, data) for release in releases])
 
     def space(self) -> Space:
         """Return all but parties without records, which send nothing: others may see that."""
         filled = tuple(name for name in _RECORDS if name != "no records")
         return Space((filled,) * len(_NAMES), unit="kind of party")
-
-    def distance(self, first: DataSet, second: DataSet) -> float:
-        return _Trained(self.ensemble, self.training_records).distance(first, second)
 
 
 def _records_counted(release: Release, data: DataSet) -> Release:
@@ -473,7 +467,7 @@ def _record_cases() -> Iterator[Case]:
     counted = Flaw(
         "records counted",
         "a public number shows how many records there are",
-        spoil=_records_counted,
+        shown=_records_counted,
     )
     sent = _Sent(PrivateEnsemble(4.0, delta=0.01, method="operator", lam=_LAM))
     yield from sent.cases("parties' records, contributions sent", FEW // 8, coupled, counted)

@@ -249,12 +249,12 @@ class _Owner:
         words = ReleaseRequest.of(self._history.pair.exercise, data).words()
         words += [f"--ledger={self._address}", f"--dataset={step.dataset}", f"--output={output}"]
         words += ["--json", *([] if step.request is None else [f"--request={step.request}"])]
-        said = run(words)
-        if said.code == OptimisationError.exit_code:
+        code, out, _ = run(words)
+        if code == OptimisationError.exit_code:
             raise _LeftOutError
-        self._shown[f"{where}: exit code"] = str(said.code).encode()
-        self._shown[f"{where}: output"] = TIME.sub("(time)", said.out).encode()
-        return load(output) if said.code == 0 else None
+        self._shown[f"{where}: exit code"] = str(code).encode()
+        self._shown[f"{where}: output"] = TIME.sub("(time)", out).encode()
+        return load(output) if code == 0 else None
 
     def _grant(self, where: str, step: _Step, data: Handed) -> Release | None:
         """Grant the mean operator of the rows, if the budget allows it."""

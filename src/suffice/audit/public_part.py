@@ -376,16 +376,7 @@ BUDGET = Budget(1e4, 1e-3)  # more than any exercise costs
 TIME = re.compile(r'"(?:time|made)": [^,\n]*')  # of a charge
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a program said, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[[Sequence[str]], Said]
+Command = Callable[[Sequence[str]], tuple[int, str, str]]  # exit code, stdout and stderr
 
 
 @dataclass(frozen=True)
@@ -495,12 +486,11 @@ def by_command(run: Command) -> Callable[[Exercise, Handed], Shown]:
         }
         shown: Shown = {}
         for name, line in commands.items():
-            said = run(line)
-            for part in ("code", "out", "err"):
-                text = TIME.sub("(time)", str(getattr(said, part)))
-                shown[f"{part} of {name}"] = text.encode()
-            if name == "release" and said.code:
-                shown["refused"] = said.err.encode()
+            code, out, err = run(line)
+            for part, said in (("code", str(code)), ("out", out), ("err", err)):
+                shown[f"{part} of {name}"] = TIME.sub("(time)", said).encode()
+            if name == "release" and code:
+                shown["refused"] = err.encode()
         released = public_part(load(_OUTPUT)) if _OUTPUT.exists() else {}
         return released | shown | _names()
 

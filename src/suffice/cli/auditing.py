@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -220,11 +221,9 @@ def _findings(options: _Audit) -> Sequence[Any]:
 
 def _audit_public_part(options: _Audit, context: typer.Context) -> None:
     from suffice.audit.histories import check_histories
-    from suffice.audit.public_part import Said, check_public_part
+    from suffice.audit.public_part import check_public_part
 
-    def command(words: Sequence[str]) -> Said:
-        return Said(*recorded(context.find_root().command.main, words))
-
+    command = partial(recorded, context.find_root().command.main)
     with steps("comparing releases") as show_step:
         check = check_histories if options.histories else check_public_part
         verdict = check(
