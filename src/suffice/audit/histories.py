@@ -101,16 +101,6 @@ class _History:
     store: str
     command: Command | None
 
-    def ledger(self, address: str | Path) -> Ledger:
-        """Return the ledger of a new history."""
-        unit = charged_unit(self.pair.exercise)
-        budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
-            DATASET: {unit: self.budget},
-            _SECOND: {unit: self.budget},
-            AUXILIARY_DATASET: {Unit.RECORD: self.budget},
-        }
-        return Ledger(address, budgets, anchor="none")
-
 
 def check_histories(mechanisms: Sequence[str] = (), **run: Any) -> Verdict:
     """Return where others see a difference between histories that differ in one unit.
@@ -210,7 +200,13 @@ class _Owner:
 
     def __init__(self, history: _History, address: str | Path) -> None:
         self._history, self._address = history, address
-        self._ledger = history.ledger(address)
+        unit = charged_unit(history.pair.exercise)
+        budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
+            DATASET: {unit: history.budget},
+            _SECOND: {unit: history.budget},
+            AUXILIARY_DATASET: {Unit.RECORD: history.budget},
+        }
+        self._ledger = Ledger(address, budgets, anchor="none")
         self._shown: Shown = {}
         self._releases: dict[str, Release] = {}
 

@@ -29,14 +29,8 @@ def register_cases(
 ) -> None:
     """Add a family of cases: `suffice audit` includes them from now on.
 
-    Parameters
-    ----------
-    kind
-        The name of the family.
-    cases_function
-        Yields every mechanism, followed by its broken copies. The names of the cases must be new.
-    at_function
-        Yields the mechanisms at an epsilon; None if they have no epsilon.
+    ``cases_function`` yields every mechanism, followed by its broken copies, under new names.
+    ``at_function`` yields the mechanisms at an epsilon; None if they have no epsilon.
 
     Raises
     ------

@@ -137,20 +137,8 @@ def choose_event(
     """Return the event with the largest expected bound from ``trials`` fresh outputs of each.
 
     Both tails of every score are tried. A score must exceed those before it by a tenth: the first
-    is the exact loss, if there is one, and among many others one may look better by luck.
-
-    Parameters
-    ----------
-    scored
-        By name, the scores of outputs under D and under D'.
-    measure
-        What the limits imply.
-    trials
-        The number of fresh outputs of each data set.
-    alpha
-        The probability that the bound may be wrong.
-    forward
-        Whether the event should be more likely under D than under D'.
+    is the exact loss, if there is one, and among many others one may look better by luck. Where
+    ``forward``, the event is to be more likely under D than under D'.
     """
 
     def above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:

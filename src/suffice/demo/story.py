@@ -255,22 +255,9 @@ def measure_utility(
 ) -> tuple[Release, Measure, Draw]:
     """Return a release at epsilon 1, the accuracy of models learnt from it, and their plot.
 
-    Parameters
-    ----------
-    make
-        Makes a release at an epsilon, charged to the ledger that it gets.
-    learn
-        Returns a model, learnt from a release.
-    test
-        Rows with diagnoses on which models are tested.
-    without_privacy
-        A model of the exact data.
-    unit
-        What epsilon protects, for the plot.
-    ledger, dataset
-        What the release is charged to.
-    repeats
-        How many further releases, charged to no ledger, are made at every epsilon.
+    ``make`` makes a release at an epsilon, charged to the ledger that it gets. ``learn`` makes a
+    model of it, and ``without_privacy`` is a model of the exact data. ``repeats`` further releases,
+    charged to no ledger, are made at every epsilon.
     """
     release = make(_CHAPTER_EPSILON, ledger=ledger, dataset=dataset)
     curve = [

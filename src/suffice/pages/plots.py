@@ -53,16 +53,11 @@ def _save(figure: "Figure", path: Path, *, overwrite: bool) -> None:
 
 
 def draw_panels(*draws: Draw) -> str:
-    """Return a legend and one panel for each function in ``draws``, as markup.
+    """Return a legend and one panel for each function that draws on axes, as markup.
 
     The legend is that of the first panel. Panels stand side by side where the screen is wide enough
     and below each other where it is not. The same drawing gives the same bytes; no display is
     needed.
-
-    Parameters
-    ----------
-    draws
-        Functions that draw on the pair of axes which they get.
     """
     import matplotlib as mpl
     from cycler import cycler
@@ -121,21 +116,9 @@ def draw_utility(
 ) -> None:
     """Draw accuracy against epsilon: the mean of each curve's runs, and their range.
 
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    epsilons
-        The horizontal positions, shared by all curves.
-    curves
-        By name, the accuracies of all runs at every epsilon. The curve "auto" is drawn broad and
-        black, because it lies on top of others.
-    without_privacy
-        The accuracy of the same model, trained on the exact data.
-    larger_class
-        The accuracy of always predicting the larger class.
-    unit
-        What epsilon protects.
+    ``curves`` holds, by name, the accuracies of all runs at every epsilon. The curve "auto" is
+    drawn broad and black, because it lies on top of others. Two lines show the accuracy of the same
+    model without privacy, and of always predicting the larger class. Epsilon protects a ``unit``.
     """
     for label, marker in zip(curves, _MARKERS, strict=False):
         is_auto = label == "auto"
