@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "cell-in-an-error",
         "tables/pipeline.py",
-        'f"Column {column.name!r}: {strange} cells hold a category that was not declared. List"',
-        'f"Column {column.name!r}: {cells.unique()} hold a category that was not declared. List"',
+        'f"Column {column.name!r}: {strange} cells hold a category that was not declared."',
+        'f"Column {column.name!r}: {cells.unique()} hold a category that was not declared."',
         (
             "tables/test_pipeline.py::test_an_unknown_category_is_an_error_that_counts_but_does_not_show_it",
         ),
@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant(
         "origin-in-no-file",
         "tables/pipeline.py",
-        'return {**self._function(), "origin": strict_json.plain(self.origin)}',
-        'return {**self._function(), "origin": {"source": "unknown", "rows": []}}',
+        '"origin": strict_json.plain(self.origin),',
+        '"origin": {"source": "unknown", "rows": []},',
         (
             "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",
         ),

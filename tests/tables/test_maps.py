@@ -172,7 +172,7 @@ def test_a_strangers_map_is_checked_before_it_is_used():
             FeatureMap("polynomial", degree, wide)
     for data in (None, {}, {"kind": "rff", "size": 0}, {"kind": "rff", "size": 1.5}, {"kind": 3}):
         with pytest.raises(CorruptFileError):
-            FeatureMap.of_file(read(StatedMap, data), good.named_arrays())
+            FeatureMap(arrays=good.arrays, **vars(read(StatedMap, data)))
 
 
 @pytest.mark.parametrize("kind", ["pca", "nystroem"])

@@ -150,10 +150,11 @@ class StrangeLabelsError(TableError):
     """Says how many labels of a table are missing, or of no declared class."""
 
     def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
+        listed = ", ".join(map(str, classes))
         super().__init__(
-            f"{strange:,} of {rows:,} labels are missing or not in the class list"
-            f" ({_class_list(classes)}). Correct these cells (upper and lower case count), or list"
-            f" all classes with --classes (Python: classes=...).{advice}"
+            f"{strange:,} of {rows:,} labels are missing or not in the class list ({listed})."
+            " Correct these cells (upper and lower case count), or list all classes with --classes"
+            f" (Python: classes=...).{advice}"
         )
         self.strange, self.rows, self.classes = strange, rows, classes
 
@@ -164,11 +165,9 @@ class StrangeLabelsError(TableError):
 def missing_labels(labels: Any) -> np.ndarray:
     """Return for each label whether it is missing: no value, or only blanks."""
     column = labels if isinstance(labels, pa.Array) else label_array(labels)
-    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
-    cells = _cells(coded.dictionary)
+    cells, positions = _distinct(column)
     gone = [cell is None or cell != cell or not str(cell).strip() for cell in cells]  # noqa: PLR0124
-    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(gone))
-    missing: np.ndarray = np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
+    missing: np.ndarray = np.array(gone)[positions]
     return missing
 
 
@@ -245,32 +244,30 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     are_integers = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in code_of)
     if _is_number(column.type) and are_integers and not column.null_count:
         return _number_codes(column.to_numpy(), [int(name) for name in code_of])
-    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
-    cells = _cells(coded.dictionary)
+    cells, positions = _distinct(column)
     cell_codes = [-1 if cell is None else code_of.get(spell(cell), -2) for cell in cells]
-    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(cell_codes))
-    table: np.ndarray = np.array([*cell_codes, -1], dtype=np.int64)
-    codes: np.ndarray = table[picked.to_numpy(zero_copy_only=False)]
+    codes: np.ndarray = np.array(cell_codes, dtype=np.int64)[positions]
     return codes
 
 
-def _encode(column: pa.Array) -> pa.DictionaryArray:
+def _distinct(column: pa.Array) -> tuple[list[Any], np.ndarray]:
+    """Return the different cells as Python values, and for each cell the position of its value.
+
+    None is the value of a missing cell, and of what is none in Python: no UTF-8, a far date.
+    """
     try:
-        return pc.dictionary_encode(column)
+        coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     except pa.ArrowNotImplementedError:  # a matter of the type alone
         raise TableError(
             f"A column of type {column.type} cannot hold labels or categories. Convert it to texts"
             " or numbers."
         ) from None
-
-
-def _cells(column: pa.Array) -> list[Any]:
-    """Return the cells as Python values, None for those that are none: no UTF-8, a far date."""
     try:
-        cells: list[Any] = column.to_pylist()
+        cells: list[Any] = coded.dictionary.to_pylist()
     except (ValueError, OverflowError):
-        return [_cell(scalar) for scalar in column]
-    return cells
+        cells = [_cell(scalar) for scalar in coded.dictionary]
+    positions = pc.fill_null(coded.indices.cast(pa.int64()), len(cells))
+    return [*cells, None], positions.to_numpy(zero_copy_only=False)
 
 
 def _cell(scalar: pa.Scalar) -> Any:
@@ -278,17 +275,6 @@ def _cell(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except (ValueError, OverflowError):
         return None
-
-
-def _class_list(classes: Classes) -> str:
-    return ", ".join(map(str, classes))
-
-
-def _one_dimensional(labels: Any) -> np.ndarray:
-    values = np.asarray(labels)
-    if values.ndim != 1:
-        raise TableError("Labels must be one column, with one label for each row.")
-    return values
 
 
 def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
@@ -309,7 +295,9 @@ def label_array(labels: Any) -> pa.Array:
     if isinstance(labels, pa.ChunkedArray):
         chunks = [plain_texts(chunk) for chunk in labels.chunks]
         return pa.chunked_array(chunks, plain_type(labels.type)).combine_chunks()
-    values = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
+    values = labels if isinstance(labels, list | tuple) else np.asarray(labels)
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise TableError("Labels must be one column, with one label for each row.")
     try:
         column = pa.array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
@@ -455,7 +443,14 @@ def resolve_roles(
     for name in [*special, *chosen]:
         if names.count(name) != 1:
             trouble = "has no column" if name not in names else "has more than one column"
-            raise TableError(f"The table {trouble} {name!r}. It has {_describe_names(names)}.")
+            found = ", ".join(map(repr, names[:8]))
+            found += f" and {len(names) - 8} more" if len(names) > 8 else ""
+            if any(other.strip().lstrip("+-").isdigit() for other in names):  # cells of a row?
+                found = (
+                    f"{len(names)} columns, and some of their names are numbers. Check that the"
+                    " first line names the columns"
+                )
+            raise TableError(f"The table {trouble} {name!r}. It has {found}.")
     if set(special) & set(chosen) or len(set(special)) < len(special):
         both = next((n for n in special if n in chosen), special[0])
         raise TableError(
@@ -473,16 +468,6 @@ def resolve_roles(
         except TableError as error:
             raise TableError(f"Column {name!r}: {error}") from None
     return Roles(tuple(chosen), label)
-
-
-def _describe_names(names: list[str]) -> str:
-    if any(name.strip().lstrip("+-").isdigit() for name in names):  # it may be a row of cells
-        return (
-            f"{len(names)} columns, and some of their names are numbers. Check that the first line"
-            " names the columns"
-        )
-    first_names = ", ".join(map(repr, names[:8]))
-    return first_names + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def position_of(schema: pa.Schema, name: str) -> int:
@@ -515,31 +500,25 @@ def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
 def numeric_column(column: pa.Array) -> np.ndarray:
     """Return a numeric column as numpy numbers, without a copy if it can be; missing is NaN.
 
-    Dates, times and durations are counted in days (`temporal_unit`).
+    Dates, times and durations are counted in days (`temporal_unit`): the same instant is the same
+    number, whatever unit the column has.
     """
-    if temporal_unit(column.type):
-        return _days(column)
+    kind = column.type
+    if temporal_unit(kind):
+        unit = "ms" if pa.types.is_date64(kind) else getattr(kind, "unit", "")
+        narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)
+        ticks = (column.cast(pa.int32()) if narrow else column).cast(pa.int64())
+        count = pc.fill_null(ticks, 0).to_numpy(zero_copy_only=False)
+        # Whole days and the rest apart: nanoseconds since 1970 are more than a float can hold.
+        a_day = 1 if pa.types.is_date32(kind) else 86_400 * _TICKS[unit]
+        days = count // a_day + (count % a_day) / a_day
+        return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.nan, days)
     if column.null_count:
         column = pc.fill_null(pc.cast(column, pa.float64(), safe=False), float("nan"))
-    elif pa.types.is_boolean(column.type):
+    elif pa.types.is_boolean(kind):
         column = pc.cast(column, pa.int8())
     values: np.ndarray = column.to_numpy()
     return values
-
-
-def _days(column: pa.Array) -> np.ndarray:
-    """Return days; the same instant is the same number, whatever unit the column has."""
-    if pa.types.is_date32(column.type):
-        ticks, a_day = column.cast(pa.int32()).cast(pa.int64()), 1
-    else:
-        unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
-        wide = pa.types.is_time32(column.type)
-        ticks = column.cast(pa.int32()).cast(pa.int64()) if wide else column.cast(pa.int64())
-        a_day = 86_400 * _TICKS[unit]
-    count = pc.fill_null(ticks, 0).to_numpy(zero_copy_only=False)
-    # Whole days and the rest apart: nanoseconds since 1970 are more than a float can hold.
-    days = count // a_day + (count % a_day) / a_day
-    return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.nan, days)
 
 
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:

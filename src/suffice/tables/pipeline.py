@@ -142,21 +142,6 @@ class FeatureMap:
         MAPS[self.kind].apply(self.arrays, centred, out)
         return out
 
-    @property
-    def stated(self) -> "StatedMap":
-        """Kind and size, as a file states them."""
-        return StatedMap(self.kind, self.size)
-
-    def named_arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays, named as they travel in a release."""
-        return {_PREFIX + name: array for name, array in self.arrays.items()}
-
-    @classmethod
-    def of_file(cls, stated: "StatedMap", arrays: Mapping[str, np.ndarray]) -> "FeatureMap":
-        """Return the map that `stated` and `named_arrays` described."""
-        own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-        return cls(stated.kind, stated.size, own)
-
 
 @dataclass(frozen=True)
 class StatedMap:
@@ -495,69 +480,58 @@ def encode(
     A category outside the list is an error. With ``unknown`` it counts as no category instead, and
     is counted under the name of its column.
     """
-    from suffice.tables.columns import numeric_columns
+    import pyarrow as pa
 
-    cells = [_cells(batch, column) for column in columns]
+    from suffice.tables.columns import (
+        category_codes,
+        is_categorical,
+        numeric_columns,
+        temporal_unit,
+    )
+
+    for column in columns:
+        position = batch.schema.get_field_index(column.name)
+        if position < 0:
+            raise TableError(
+                f"The table has no column {column.name!r}, which the pipeline needs. Use a table"
+                " with the columns of the release."
+            )
+        kind = batch.schema.field(position).type
+        if column.categories is None and (
+            is_categorical(kind)
+            or (temporal_unit(kind) != column.unit and not pa.types.is_null(kind))
+        ):
+            texts = is_categorical(kind) or not column.unit
+            wanted = "numbers" if texts else f"dates or times ({column.unit})"
+            raise TableError(
+                f"Column {column.name!r} must hold {wanted}, but it holds {kind}. Use a table with"
+                " the column types of the release."
+            )
     if all(column.categories is None for column in columns):
         return numeric_columns(batch, [column.name for column in columns])
     out = np.zeros((sum(len(column.outputs) for column in columns), batch.num_rows))
-    j = 0
-    for column, values in zip(columns, cells, strict=True):
-        width = len(column.outputs)
+    first = 0
+    for column in columns:
+        encoded = out[first : (first := first + len(column.outputs))]
         if column.categories is None:
-            out[j] = numeric_columns(batch, [column.name])[0]
-        else:
-            _one_hot(values, column, out[j : j + width], unknown)
-        j += width
+            encoded[0] = numeric_columns(batch, [column.name])[0]
+            continue
+        cells = batch.column(column.name)
+        codes = category_codes(cells, column.categories)
+        if column.other:
+            codes = np.where(codes == -2, len(column.categories), codes)
+        strange = int(np.count_nonzero(codes == -2))
+        if strange and unknown is None:
+            raise TableError(
+                f"Column {column.name!r}: {strange} cells hold a category that was not declared."
+                " List all categories with --categories (Python: categories=...)."
+            )
+        if strange and unknown is not None:
+            unknown[column.name] += strange
+        rows = np.flatnonzero(codes >= 0)
+        encoded[codes[rows], rows] = 1.0
+        encoded[:, codes == -1] = np.nan
     return out
-
-
-def _one_hot(
-    cells: "pa.Array", column: Column, out: np.ndarray, unknown: Counter[str] | None
-) -> None:
-    from suffice.tables.columns import category_codes
-
-    codes = category_codes(cells, column.categories or ())
-    if column.other:
-        codes = np.where(codes == -2, len(column.categories or ()), codes)
-    strange = int(np.count_nonzero(codes == -2))
-    if strange and unknown is None:
-        raise TableError(
-            f"Column {column.name!r}: {strange} cells hold a category that was not declared. List"
-            " all categories with --categories (Python: categories=...)."
-        )
-    if strange and unknown is not None:
-        unknown[column.name] += strange
-    rows = np.flatnonzero(codes >= 0)
-    out[codes[rows], rows] = 1.0
-    out[:, codes == -1] = np.nan
-
-
-def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
-    import pyarrow as pa
-
-    from suffice.tables.columns import is_categorical, temporal_unit
-
-    position = batch.schema.get_field_index(column.name)
-    if position < 0:
-        raise TableError(
-            f"The table has no column {column.name!r}, which the pipeline needs. Use a table with"
-            " the columns of the release."
-        )
-    cells = batch.column(position)
-    if column.categories is None and is_categorical(cells.type):
-        raise TableError(
-            f"Column {column.name!r} must hold numbers, but it holds {cells.type}. Use a table"
-            " with the column types of the release."
-        )
-    unit = temporal_unit(cells.type)
-    if column.categories is None and unit != column.unit and not pa.types.is_null(cells.type):
-        wanted = f"dates or times ({column.unit})" if column.unit else "numbers"
-        raise TableError(
-            f"Column {column.name!r} must hold {wanted}, but it holds {cells.type}. Use a table"
-            " with the column types of the release."
-        )
-    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -689,7 +663,7 @@ class Pipeline:
         if self.map is None:
             return columns
         if not np.isfinite(columns).all():
-            self._explain_holes(columns)
+            self.explain_holes(columns, mapped=False)
         return self.map.apply(columns)
 
     def transform(
@@ -731,16 +705,13 @@ class Pipeline:
             out[-1] = self.intercept
         return out.T
 
-    def explain_holes(self, columns: np.ndarray) -> NoReturn:
-        """Raise the error for columns from `encoded` that cannot be scaled."""
-        if self.map is not None:
+    def explain_holes(self, columns: np.ndarray, *, mapped: bool = True) -> NoReturn:
+        """Raise the error for columns that cannot be scaled, or not ``mapped``, be mapped."""
+        if mapped and self.map is not None:
             raise TableError(
                 "Some rows hold numbers that are too large for the feature map. Correct these"
                 " rows, or leave them out."
             )
-        self._explain_holes(columns)
-
-    def _explain_holes(self, columns: np.ndarray) -> NoReturn:
         for name, values in zip(self._encoded_names, columns, strict=True):
             gone = int(np.isnan(values).sum())
             if gone:
@@ -767,21 +738,20 @@ class Pipeline:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as plain JSON values."""
-        return {**self._function(), "origin": strict_json.plain(self.origin)}
-
-    def _function(self) -> dict[str, Any]:
-        """Return everything that the pipeline does, except the vectors."""
+        stated = None if self.map is None else StatedMap(self.map.kind, self.map.size)
         return {
             "columns": strict_json.plain(self.columns),
             "missing": self.missing,
-            "map": None if self.map is None else strict_json.plain(self.map.stated),
+            "map": strict_json.plain(stated),
             "bound": self.bound,
             "intercept": self.intercept,
+            "origin": strict_json.plain(self.origin),
         }
 
     def digest(self) -> str:
         """Return a hash of everything that the pipeline does."""
-        content = hashlib.sha256(json.dumps(self._function(), sort_keys=True).encode())
+        function = {key: value for key, value in self.to_json().items() if key != "origin"}
+        content = hashlib.sha256(json.dumps(function, sort_keys=True).encode())
         for name, array in sorted(self.arrays().items()):
             content.update(name.encode() + b"\0" + array.tobytes())
         return "sha256:" + content.hexdigest()
@@ -792,13 +762,14 @@ class Pipeline:
         if self.fill is not None:
             vectors["pipeline.fill"] = self.fill
         if self.map is not None:
-            vectors |= self.map.named_arrays()
+            vectors |= {_PREFIX + name: array for name, array in self.map.arrays.items()}
         return vectors
 
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
         stated = strict_json.read(_StatedPipeline, data, "pipeline in the file")
+        own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         try:
             return cls(
                 columns=stated.columns,
@@ -808,7 +779,7 @@ class Pipeline:
                 bound=stated.bound,
                 intercept=stated.intercept,
                 fill=arrays.get("pipeline.fill"),
-                map=None if stated.map is None else FeatureMap.of_file(stated.map, arrays),
+                map=stated.map and FeatureMap(stated.map.kind, stated.map.size, own),
                 origin=stated.origin,
             )
         except (KeyError, TypeError, ValueError) as error:

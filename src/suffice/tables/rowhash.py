@@ -29,7 +29,10 @@ class RowLanes:
     def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
         self._texts = [name for name in names if is_categorical(schema.field(name).type)]
         self._numbers = [name for name in names if name not in self._texts]
-        self._keys = {name: _column_key(name) for name in names}
+        self._keys = {}
+        for name in names:  # four public 32-bit constants that depend on the column's name alone
+            stream = hashlib.shake_256(b"suffice row hash 1\0" + name.encode()).digest(16)
+            self._keys[name] = np.frombuffer(stream, dtype="<u4").astype(np.uint64)
         self._number_keys = np.array([self._keys[n] for n in self._numbers], dtype=np.uint64)
 
     def of(self, batch: pa.RecordBatch, numbers: np.ndarray | None = None) -> np.ndarray:
@@ -43,96 +46,80 @@ class RowLanes:
             columns = numeric_columns(batch, self._numbers) if numbers is None else numbers
             cells.add_numbers(columns, self._number_keys, lanes)
         for name in self._texts:
-            cells.add_words(_text_words(batch.column(name)), self._keys[name], lanes)
+            column = batch.column(name)
+            coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+            words = [  # the first 8 bytes of each text's SHA-256, every distinct text once
+                int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:8], "little")
+                if value is not None
+                else _MISSING_TEXT
+                for value in [*coded.dictionary.to_pylist(), None]
+            ]
+            codes = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
+            picked = np.array(words, dtype=np.uint64)[codes.to_numpy(zero_copy_only=False)]
+            cells.add_words(picked, self._keys[name], lanes)
         return lanes
-
-
-class OrderedHash:
-    """Computes SHA-256 of bytes in their order. The hash of a part can be appended to another.
-
-    It keeps its bytes until it is appended to the part before, or `lead` says that it comes first.
-    """
-
-    def __init__(self, prefix: bytes = b"") -> None:
-        self._prefix = prefix
-        self._waiting: list[bytes] = []
-        self._digest: Any = None  # of the first part alone: a state of SHA-256 cannot be appended
-
-    def lead(self) -> None:
-        """Say that no bytes come before these: from now on none is held."""
-        self._digest = self._hash_state()
-        self._waiting = []
-
-    def update(self, data: bytes) -> None:
-        """Take in the next bytes."""
-        if self._digest is None:
-            self._waiting.append(data)
-        else:
-            self._digest.update(data)
-
-    def merge(self, other: "OrderedHash") -> None:
-        """Append the bytes that ``other`` has seen."""
-        if other._digest is not None:
-            raise TableError(
-                "These rows come first and cannot follow others. Merge parts in the order of the"
-                " table."
-            )
-        for data in other._waiting:
-            self.update(data)
-
-    def _hash_state(self) -> Any:
-        """Return the state of SHA-256 after all bytes so far."""
-        if self._digest is not None:
-            return self._digest.copy()
-        state = hashlib.sha256(self._prefix)
-        for data in self._waiting:
-            state.update(data)
-        return state
-
-    def digest(self) -> bytes:
-        """Return the hash of all bytes so far."""
-        result: bytes = self._hash_state().digest()
-        return result
 
 
 class RowDigest:
     """Computes the hash of rows, order-free or ``ordered``; an accumulator over lanes.
 
-    A statistic that sums rows has no order; one that says something about each row has.
+    A statistic that sums rows has no order; one that says something about each row has. Of rows in
+    order the bytes are held until they are merged into those before, or `lead` says that they come
+    first: a state of SHA-256 cannot be appended.
     """
 
     def __init__(self, names: Sequence[str], *, ordered: bool = False) -> None:
         self._names = sorted(names)
         self._sums = np.zeros(2, dtype=np.uint64)
-        self._sequence = OrderedHash(b"rows in order\0") if ordered else None
+        self._ordered = ordered
+        self._waiting: list[bytes] = []
+        self._leading: Any = None  # SHA-256 of the rows that come first
         self.count = 0
 
     def lead(self) -> None:
-        """Say that no rows come before these."""
-        if self._sequence is not None:
-            self._sequence.lead()
+        """Say that no rows come before these: from now on none of their bytes is held."""
+        if self._ordered:
+            self._leading, self._waiting = self._hash_state(), []
 
     def update(self, lanes: np.ndarray) -> None:
         """Take in the lanes of a batch of rows."""
         cells.fold_lanes(lanes, self._sums)
-        if self._sequence is not None:
-            self._sequence.update(np.ascontiguousarray(lanes.T).tobytes())
+        if self._ordered:
+            self._append(np.ascontiguousarray(lanes.T).tobytes())
         self.count += lanes.shape[1]
 
     def merge(self, other: "RowDigest") -> None:
         """Take in everything that ``other`` has seen; of rows in order, those that follow."""
-        if self._sequence is not None and other._sequence is not None:
-            self._sequence.merge(other._sequence)
+        if other._leading is not None:
+            raise TableError(
+                "These rows come first and cannot follow others. Merge parts in the order of the"
+                " table."
+            )
+        for data in other._waiting:
+            self._append(data)
         self._sums += other._sums
         self.count += other.count
 
+    def _append(self, data: bytes) -> None:
+        if self._leading is None:
+            self._waiting.append(data)
+        else:
+            self._leading.update(data)
+
+    def _hash_state(self) -> Any:
+        """Return the state of SHA-256 after all rows so far."""
+        if self._leading is not None:
+            return self._leading.copy()
+        state = hashlib.sha256(b"rows in order\0")
+        for data in self._waiting:
+            state.update(data)
+        return state
+
     def result(self) -> str:
         """Return ``sha256:...`` over the sorted column names, the row count and the rows."""
-        return (
-            self.unordered()
-            if self._sequence is None
-            else self._hash_with_names(self._sequence.digest())
-        )
+        if not self._ordered:
+            return self.unordered()
+        return self._hash_with_names(self._hash_state().digest())
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""
@@ -151,24 +138,3 @@ def hash_rows(table: Table, names: Sequence[str], *, ordered: bool = False) -> R
     for batch in table.batches(names):
         digest.update(lanes.of(batch))
     return digest
-
-
-def _column_key(name: str) -> np.ndarray:
-    """Return four public 32-bit constants that depend on the column's name alone."""
-    stream = hashlib.shake_256(b"suffice row hash 1\0" + name.encode()).digest(16)
-    return np.frombuffer(stream, dtype="<u4").astype(np.uint64)
-
-
-def _text_words(column: pa.Array) -> np.ndarray:
-    """Return the first 8 bytes of each text's SHA-256, hashing every distinct text once."""
-    coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    words = [_text_word(value) for value in [*coded.dictionary.to_pylist(), None]]
-    codes = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
-    table = np.array(words, dtype=np.uint64)
-    return np.asarray(table[codes.to_numpy(zero_copy_only=False)])
-
-
-def _text_word(value: object) -> int:
-    if value is None:
-        return _MISSING_TEXT
-    return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:8], "little")
