@@ -119,9 +119,15 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     check_order(table, "bags belong to rows by their order")
     declared = None if names is None else check_bag_names(names)
     columns = bag_columns(bags)
+    sequences = (list, tuple, range, np.ndarray)
+    are_index_sets = isinstance(bags, Mapping) or (
+        isinstance(bags, list)
+        and bool(bags)
+        and all(isinstance(item, sequences) and np.ndim(item) == 1 for item in bags)
+    )
     if columns:
         row_bags = _bags_from_columns(table, columns, declared)
-    elif _are_index_sets(bags):
+    elif are_index_sets:
         row_bags = _bags_from_index_sets(bags, row_count(table), declared)
     else:
         row_bags = _bags_from_array(_as_arrow(bags), declared)
@@ -215,16 +221,6 @@ def _bags_from_array(column: pa.Array, declared: BagNames | None) -> Bags:
             f"{outside} rows are in bags that are not in the list of bag names. List all names."
         )
     return Bags(names, codes.astype(np.int32)[:, None])
-
-
-def _are_index_sets(bags: Any) -> bool:
-    if isinstance(bags, Mapping):
-        return True
-    return isinstance(bags, list) and bool(bags) and all(_is_sequence(item) for item in bags)
-
-
-def _is_sequence(item: Any) -> bool:
-    return isinstance(item, list | tuple | range | np.ndarray) and np.ndim(item) == 1
 
 
 def _bags_from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
@@ -41,22 +42,14 @@ TYPED_ROWS = 1 << 16  # of which a type is inferred, as for CSV files
 class Column:
     """A column of a query, and how it is read.
 
-    Parameters
-    ----------
-    name : str
-        The name of the column.
-    kind : pyarrow.DataType
-        The type of the column.
-    cells : tuple of str
-        SQL for its cells, in one column or several. A column without SQL cannot be read.
-    decode : callable
-        Makes one Arrow array of what the SQL returns.
+    ``cells`` are SQL for its cells, in one column or several; without SQL it cannot be read.
+    ``decode`` makes one Arrow array of what the SQL returns.
     """
 
     name: str
     kind: pa.DataType
     cells: tuple[str, ...]
-    decode: Callable[[Cells], pa.Array]
+    decode: Callable[[Cells], pa.Array] = itemgetter(0)
 
 
 class Database(ABC):
@@ -115,11 +108,6 @@ def file_of(url: str) -> Path:
     return Path(path).absolute()
 
 
-def as_it_is(cells: Cells) -> pa.Array:
-    """Return cells of one column as SQL returned them."""
-    return cells[0]
-
-
 def as_label(cells: Cells) -> pa.Array:
     """Return texts. A cell that is not a text is missing."""
     return plain_texts(cells[0])
@@ -132,7 +120,7 @@ def as_numbers(cells: Cells) -> pa.Array:
 
 def unusable(name: str, kind: str) -> Column:
     """Return a column of a type that is neither numbers nor texts nor a time."""
-    return Column(name, pa.opaque(pa.null(), kind, "SQL"), (), as_it_is)
+    return Column(name, pa.opaque(pa.null(), kind, "SQL"), ())
 
 
 class AdbcDatabase(Database):
@@ -285,20 +273,24 @@ class PostgreSQL(AdbcDatabase):
         native = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
         cell = identifier(field.name)
         if native in self._NATIVE or native == "time":
-            return Column(field.name, field.type, (cell,), as_it_is)
+            return Column(field.name, field.type, (cell,))
         text = f"cast({cell} as text)"
         if pa.types.is_string(declared.get(field.name, pa.null())):
             return Column(field.name, pa.string(), (text,), as_label)
         if pa.types.is_string(field.type) or native == "uuid":
-            read = (pa.float64(), as_numbers) if field.name in declared else (pa.string(), as_it_is)
+            read = (
+                (pa.float64(), as_numbers)
+                if field.name in declared
+                else (pa.string(), itemgetter(0))
+            )
             return Column(field.name, read[0], (text,), read[1])
         if native in {"numeric", "money"}:
             nearest = _nearest_double(cell if native == "numeric" else f"cast({cell} as numeric)")
-            return Column(field.name, pa.float64(), (nearest,), as_it_is)
+            return Column(field.name, pa.float64(), (nearest,))
         if native in self._DATES:
             # Arrow's microseconds end in 294247, PostgreSQL's 29 years later.
             finite = f"case when isfinite({cell}) and {cell} < '294000-01-01' then {cell} end"
-            return Column(field.name, field.type, (finite,), as_it_is)
+            return Column(field.name, field.type, (finite,))
         return unusable(field.name, native)
 
 
@@ -365,20 +357,20 @@ class DuckDB(Database):
     def _column(self, name: str, native: str, declared: pa.DataType | None) -> Column:
         cell, kind = identifier(name), pa.null()  # the reader says it
         if native in self._NATIVE:
-            return Column(name, kind, (cell,), as_it_is)
+            return Column(name, kind, (cell,))
         text = f"cast({cell} as varchar)"
         if declared is not None and pa.types.is_string(declared):
             short = f"case when strlen({text}) <= {LONGEST_TEXT} then {text} end"
             return Column(name, kind, (short,), as_label)
         if native.startswith(self._WIDE) and not native.endswith("]"):
             # By its text: DuckDB's own cast divides, and rounds twice.
-            return Column(name, kind, (f"cast({text} as double)",), as_it_is)
+            return Column(name, kind, (f"cast({text} as double)",))
         if native.startswith(self._TEXTS) and not native.endswith("]"):
-            read = (kind, as_it_is) if declared is None else (pa.float64(), as_numbers)
+            read = (kind, itemgetter(0)) if declared is None else (pa.float64(), as_numbers)
             return Column(name, read[0], (text,), read[1])
         if native == "DATE" or (native.startswith("TIMESTAMP") and not native.endswith("]")):
             finite = f"case when isfinite({cell}) then {cell} end"
-            return Column(name, kind, (finite,), as_it_is)
+            return Column(name, kind, (finite,))
         return unusable(name, native)
 
     def _reader(self, sql: str) -> Any:
@@ -628,16 +620,13 @@ class QueryTable:
                     f"Column {column.name!r} cannot be read: its type is {column.kind}. Cast it in"
                     " the query, or leave it out."
                 )
+        cells = [cell for column in chosen for cell in column.cells]
         with (
             self._session.reading() as database,
-            closing(database.stream(self._select(chosen))) as stream,
+            closing(database.stream(selected(cells, self.stored.sql, self._order))) as stream,
         ):
             decoded = (_decode_batch(batch, chosen) for batch in stream)
             yield from read_ahead(equal_batches(decoded, table.BATCH_ROWS))
-
-    def _select(self, columns: Sequence[Column]) -> str:
-        cells = [cell for column in columns for cell in column.cells]
-        return selected(cells, self.stored.sql, self._order)
 
     @property
     def _order(self) -> str:

@@ -779,7 +779,9 @@ class Pipeline:
                 bound=stated.bound,
                 intercept=stated.intercept,
                 fill=arrays.get("pipeline.fill"),
-                map=stated.map and FeatureMap(stated.map.kind, stated.map.size, own),
+                map=stated.map
+                if stated.map is None
+                else FeatureMap(**vars(stated.map), arrays=own),
                 origin=stated.origin,
             )
         except (KeyError, TypeError, ValueError) as error:

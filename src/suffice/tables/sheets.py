@@ -17,9 +17,8 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -194,80 +193,9 @@ _MOMENTS = re.compile(r"(DATETIME|YMDHMS)\d")
 _BYTES = "ISO-8859-1"  # in which every byte is a character
 
 
-@dataclass(frozen=True)
-class SpssColumn:
-    """A column of an SPSS file.
-
-    Parameters
-    ----------
-    cells : list
-        The cells.
-    words : mapping
-        The value labels by code.
-    nominal : bool
-        Whether the measure of the column is nominal or not stated.
-    kind : pyarrow.DataType
-        The type that the metadata state.
-    """
-
-    cells: list[Any]
-    words: Mapping[Any, str]
-    nominal: bool
-    kind: pa.DataType
-
-    def texts(self) -> pa.Array:
-        """Return each cell as its value label, or as text if it has none."""
-        return text_column([self.words.get(cell, cell) for cell in self.cells])
-
-    def public(self) -> pa.Array:
-        """Return a public column in the type that the metadata state."""
-        if (self.nominal and self.words) or pa.types.is_string(self.kind):
-            return self.texts()
-        return pa.array(self.cells, self.kind)
-
-
 def spss_names(path: Path) -> list[str]:
     """Return the names of the columns; no row is read."""
     return list(_read_file(path, metadataonly=True)[1].column_names)
-
-
-def spss_columns(path: Path) -> dict[str, SpssColumn]:
-    """Return every column by its name; values that are declared as missing are missing."""
-    _, about = _read_file(path, metadataonly=True)
-    cells, _ = _read_file(path, encoding=_BYTES, disable_datetime_conversion=True)
-    try:
-        encoding = codecs.lookup(about.file_encoding or "UTF-8").name
-    except LookupError:
-        raise TableError(
-            f"{path} has an encoding that Python cannot read. Save it as Unicode in SPSS."
-        ) from None
-    columns = {}
-    for name, column in zip(about.column_names, cells.values(), strict=True):
-        kind = _spss_type(
-            about.original_variable_types[name] or "", about.readstat_variable_types[name]
-        )
-        columns[name] = SpssColumn(
-            [_cell(cell, kind, encoding) for cell in column],
-            {_strip_blanks(code): word for code, word in _words(about, name).items()},
-            about.variable_measure.get(name) in {"nominal", "unknown", None},
-            kind,
-        )
-    return columns
-
-
-def _words(about: Any, name: str) -> dict[Any, str]:
-    """Return the value labels of a column, by code."""
-    words: dict[Any, str] = about.variable_value_labels.get(name, {})
-    return words
-
-
-def _spss_type(written: str, stored: str) -> pa.DataType:
-    """Return the type of a column, from the format that SPSS shows it in and how it is stored."""
-    if stored == "string":
-        return pa.string()
-    if _DAYS.match(written):
-        return pa.date32()
-    return pa.timestamp("us") if _MOMENTS.match(written) else pa.float64()
 
 
 def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
@@ -368,7 +296,10 @@ def _reader(path: Path, readers: dict[str, Callable[..., Any]]) -> Callable[...,
 def _read_excel(path: Path, texts: Collection[str], numbers: Collection[str]) -> pa.Table:
     cells = excel_columns(path)
     public = [column for name, column in cells.items() if name not in {*texts, *numbers}]
-    rows = max((_length(column) for column in public), default=None)
+    filled = [
+        k for column in public for k, cell in enumerate(column, start=1) if not is_blank(cell)
+    ]
+    rows = max(filled, default=0) if public else None  # down to the last that is not blank
     columns = {}
     for name, column in cells.items():
         make = text_column if name in texts else number_column if name in numbers else public_column
@@ -376,16 +307,28 @@ def _read_excel(path: Path, texts: Collection[str], numbers: Collection[str]) ->
     return pa.table(columns)
 
 
-def _length(column: list[object]) -> int:
-    """Return the number of cells down to the last that is not blank."""
-    return max((k for k, cell in enumerate(column, start=1) if not is_blank(cell)), default=0)
-
-
 def _read_spss(path: Path, texts: Collection[str], numbers: Collection[str]) -> pa.Table:
+    _, about = _read_file(path, metadataonly=True)
+    cells, _ = _read_file(path, encoding=_BYTES, disable_datetime_conversion=True)
+    try:
+        encoding = codecs.lookup(about.file_encoding or "UTF-8").name
+    except LookupError:
+        raise TableError(
+            f"{path} has an encoding that Python cannot read. Save it as Unicode in SPSS."
+        ) from None
     columns = {}
-    for name, column in spss_columns(path).items():
-        if name in texts:
-            columns[name] = column.texts()
+    for name, stored in zip(about.column_names, cells.values(), strict=True):
+        shown = about.original_variable_types[name] or ""  # the format that SPSS shows it in
+        kind = pa.timestamp("us") if _MOMENTS.match(shown) else pa.float64()
+        kind = pa.date32() if _DAYS.match(shown) else kind
+        kind = pa.string() if about.readstat_variable_types[name] == "string" else kind
+        column = [_cell(cell, kind, encoding) for cell in stored]
+        words = about.variable_value_labels.get(name, {})
+        words = {_strip_blanks(code): word for code, word in words.items()}
+        nominal = about.variable_measure.get(name) in {"nominal", "unknown", None}
+        by_words = (nominal and words) or pa.types.is_string(kind)
+        if name in texts or (by_words and name not in numbers):
+            columns[name] = text_column([words.get(cell, cell) for cell in column])
         else:
-            columns[name] = number_column(column.cells) if name in numbers else column.public()
+            columns[name] = number_column(column) if name in numbers else pa.array(column, kind)
     return pa.table(columns)
