@@ -67,7 +67,7 @@ def silent(seed: object) -> Iterator[list[dict[str, Any]]]:
 def _no_noise(draws: _Draws) -> Any:
     def add(self, exact):
         values = np.array(exact, dtype=np.int64)
-        draws.note(noise.noise_name(self), self.scale, values.size)
+        draws.note(self.name, self.scale, values.size)
         return values
 
     return add

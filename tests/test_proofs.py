@@ -79,7 +79,7 @@ def test_every_mechanism_has_a_proof():
 # Modules of which every function draws, sums or charges, but for those named here.
 WHOLE = {
     "privacy.knorm": (),
-    "privacy.noise": ("NoiseLaw", "needs_delta", "noise_name"),
+    "privacy.noise": ("needs_delta",),
     "privacy.randomness": (),
     "kernels.maps": (
         "_double",

@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "laplace-of-scale-states-half",
         "privacy/noise.py",
-        "stated = _laplace_epsilon(sensitivity.dimension, scale, sensitivity.l1 + 2)\n",
-        "stated = _laplace_epsilon(sensitivity.dimension, 2 * scale, sensitivity.l1 + 2)\n",
+        'measurement = _measurement("laplace", sensitivity.dimension, scale)\n',
+        'measurement = _measurement("laplace", sensitivity.dimension, 2 * scale)\n',
         ("owner/responses/test_responses.py::test_laplace_cells_are_pure",),
         "Randomised numbers state half of the epsilon that their noise costs.",
     ),
@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "laplace-drawn-ten-percent-too-small",
         "privacy/noise.py",
-        "return _opendp(values, _laplace(values.size, self.scale))",
-        "return _opendp(values, _laplace(values.size, 0.9 * self.scale))",
+        'return _opendp(values, _measurement("laplace", values.size, self.scale))',
+        'return _opendp(values, _measurement("laplace", values.size, 0.9 * self.scale))',
         (
             "privacy/test_noise.py::test_opendp_draws_the_stated_law_and_ten_percent_too_little_is_noticed",
         ),
@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "gaussian-drawn-ten-percent-too-small",
         "privacy/noise.py",
-        "return _opendp(values, _gaussian(values.size, self.scale))",
-        "return _opendp(values, _gaussian(values.size, 0.9 * self.scale))",
+        'return _opendp(values, _measurement("gaussian", values.size, self.scale))',
+        'return _opendp(values, _measurement("gaussian", values.size, 0.9 * self.scale))',
         (
             "privacy/test_noise.py::test_opendp_draws_the_stated_law_and_ten_percent_too_little_is_noticed",
         ),

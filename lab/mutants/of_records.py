@@ -66,9 +66,9 @@ MUTANTS = (
     Mutant(
         "columns-share-their-noise",
         "owner/responses.py",
-        "numbers[:, j] = self._lattice(column).randomise(clean[:, j])",
-        "noise = self._lattice(column).randomise(clean[:, j])\n"
-        "            shared = numbers[:, 0] + (clean[:, j] - clean[:, 0]) * self._lattice(column).step\n"
+        "numbers[:, j] = self._lattice(column).randomise(exact[:, j])",
+        "noise = self._lattice(column).randomise(exact[:, j])\n"
+        "            shared = numbers[:, 0] + (exact[:, j] - exact[:, 0]) * self._lattice(column).step\n"
         "            numbers[:, j] = shared if j else noise",
         ("owner/responses/test_responses.py::test_every_cell_has_noise_of_its_own",),
         "Cells that are moved alike are known up to one number.",
@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "answers-in-the-order-of-files",
         "owner/survey.py",
-        "return [sheets[token] for token in sorted(sheets)]",
-        "return [sheets[token] for token in sheets]",
+        "self._rows = [sheets[token] for token in sorted(sheets)]",
+        "self._rows = [sheets[token] for token in sheets]",
         ("owner/responses/test_survey.py::test_the_order_of_files_says_nothing",),
         "The place of a row says whose it is: files have names and times.",
     ),

@@ -65,23 +65,7 @@ class Private(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What an owner asks.
-
-    Parameters
-    ----------
-    private : {"labels", "records", "attributes"}
-        What is private: the labels of public rows, whole records, or each single value.
-    epsilon : float
-        Epsilon of each label, record or value.
-    delta : float
-        Delta; 0 rules out releases with Gaussian noise.
-    public : table, optional
-        Public rows with the same columns, other rows than the private ones.
-    classes : sequence
-        The labels that can occur.
-    balance : float, optional
-        The proportion of the positive class that the owner expects.
-    """
+    """What an owner asks. A delta of 0 rules out releases with Gaussian noise."""
 
     private: str = privacy_option(
         REQUIRED,
@@ -121,21 +105,11 @@ class Question:
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What is public of a table whatever is private in it, and what candidates are ranked by.
+    """What is public of a table whatever is private in it, and what candidates are ranked by."""
 
-    Parameters
-    ----------
-    rows : int
-        The number of its rows.
-    width : int
-        The number of coordinates of a row without a map.
-    tails : float
-        How heavy the tails of public columns are (`heavy_tails`).
-    """
-
-    rows: int
-    width: int
-    tails: float = 0.0
+    rows: int  # the number of its rows
+    width: int  # the number of coordinates of a row without a map
+    tails: float = 0.0  # how heavy the tails of public columns are (`heavy_tails`)
 
 
 def _column_roles(source: Source) -> Roles:
@@ -179,34 +153,17 @@ _TREES = "hist-gradient-boosting"
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One release that could be made, with its learner and its forecast.
+    """One release that could be made, with its learner and its forecast."""
 
-    Parameters
-    ----------
-    name : str
-        The release in words, with its map.
-    mechanism : Mechanism
-        What makes the release.
-    estimator : str or None
-        What ``suffice fit --estimator`` is given.
-    correlation_left : float or None
-        What noise leaves of the correlation of scores and labels, from 0 to 1. None where no public
-        rows tell it. It ranks candidates.
-    labels : float or None
-        As how many exact labels randomised ones count.
-    coordinates : int or None
-        The number of coordinates of a row.
-    noise : str or None
-        The noise that public rows choose.
-    """
-
-    name: str
-    mechanism: Mechanism[Any]
-    estimator: str | None = None
+    name: str  # the release in words, with its map
+    mechanism: Mechanism[Any]  # what makes the release
+    estimator: str | None = None  # what ``suffice fit --estimator`` is given
+    # What noise leaves of the correlation of scores and labels, from 0 to 1. None where no
+    # public rows tell it. It ranks candidates.
     correlation_left: float | None = None
-    labels: float | None = None
-    coordinates: int | None = None
-    noise: str | None = None
+    labels: float | None = None  # as how many exact labels randomised ones count
+    coordinates: int | None = None  # the number of coordinates of a row
+    noise: str | None = None  # the noise that public rows choose
 
     @property
     def map(self) -> str | None:
@@ -657,17 +614,10 @@ _UNITS = {
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Advice(Plan):
-    """Releases that protect what is private, the advised one first; nothing private was read.
+    """Releases that protect what is private, the advised one first; nothing private was read."""
 
-    Parameters
-    ----------
-    candidates : tuple of Candidate
-        The releases with their forecasts, the best first.
-    commands : tuple of str
-        The commands that set a budget, make the advised release and learn from it.
-    """
-
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]  # the releases with their forecasts, the best first
+    # The commands that set a budget, make the advised release and learn from it.
     commands: tuple[str, ...]
 
     @property

@@ -22,21 +22,14 @@ _AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the one epsilon of a plan: two dou
 
 @dataclass(frozen=True)
 class PlanCurves:
-    """What a drawing of a plan shows: predicted accuracy against epsilon, curve by curve.
+    """What a drawing of a plan shows: predicted accuracy against epsilon, curve by curve."""
 
-    Parameters
-    ----------
-    series : mapping
-        Name of a mechanism to its points (epsilon, accuracy) for the usual problem.
-    band : sequence of (float, float, float)
-        Epsilon, and the accuracies of the hard and of the easy problem for what is chosen there.
-    without_noise : float
-        The accuracy of the usual problem without noise.
-    """
-
+    # Name of a mechanism to its points (epsilon, accuracy) for the usual problem.
     series: Mapping[str, Sequence[tuple[float, float]]]
+    # Epsilon, and the accuracies of the hard and of the easy problem for what is chosen
+    # there.
     band: Sequence[tuple[float, float, float]]
-    without_noise: float
+    without_noise: float  # the accuracy of the usual problem without noise
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -44,29 +37,14 @@ class Plan:
     """A forecast of releases, as a table; nothing private was read for it.
 
     A plan prints as a table, and is one in a notebook.
-
-    Parameters
-    ----------
-    title : str
-        What the table shows.
-    columns : mapping
-        The head of each column, and how its cell shows a row.
-    rows : sequence of mapping
-        One forecast for each release that is compared, as plain JSON values.
-    facts : mapping
-        What programs get: the rows, and what is the same for all of them.
-    footer : sequence
-        Cells of lines below the rows, to compare with.
-    advice : sequence of str
-        What to do, in sentences.
     """
 
-    title: str
-    columns: Mapping[str, Cell]
-    rows: Sequence[Row]
-    facts: Mapping[str, Any]
-    footer: Sequence[tuple[str, ...]] = ()
-    advice: Sequence[str] = ()
+    title: str  # what the table shows
+    columns: Mapping[str, Cell]  # the head of each column, and how its cell shows a row
+    rows: Sequence[Row]  # one forecast for each release that is compared, as plain JSON values
+    facts: Mapping[str, Any]  # what programs get: the rows, and what is the same for all of them
+    footer: Sequence[tuple[str, ...]] = ()  # cells of lines below the rows, to compare with
+    advice: Sequence[str] = ()  # what to do, in sentences
 
     @property
     def chosen(self) -> list[Row]:
@@ -145,26 +123,18 @@ _LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)  # penalties that are compared, on r
 
 @dataclass(frozen=True)
 class Utility:
-    """Predicted effect of noise on a classifier.
+    """Predicted effect of noise on a classifier."""
 
-    Parameters
-    ----------
-    correlation : float
-        The largest correlation of scores and labels for the usual signal: what mechanisms are
-        compared by.
-    accuracy : mapping
-        Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
-    margin_noise : float
-        Variance that the noise adds to scores, at the penalty that is best without any noise. It
-        is one penalty for all, so that more noise is more; a learner penalises more, and has less.
-    lam : float
-        The penalty at which ``correlation`` is reached.
-    """
-
+    # The largest correlation of scores and labels for the usual signal: what mechanisms are
+    # compared by.
     correlation: float
+    # Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
     accuracy: Mapping[str, float]
+    # Variance that the noise adds to scores, at the penalty that is best without any noise.
+    # It is one penalty for all, so that more noise is more; a learner penalises more, and
+    # has less.
     margin_noise: float
-    lam: float
+    lam: float  # the penalty at which ``correlation`` is reached
 
     @property
     def score_noise(self) -> float:
@@ -241,23 +211,13 @@ class PublicMoments:
     C includes the sampling noise S/m of the labels, so that less noise than that gains nothing.
     Labels -1 and +1 have the variance c = 4 p (1 - p) where the proportion p is positive. Signal
     and sampling noise shrink with it and the noise of a mechanism does not: it counts as C / c.
-
-    Parameters
-    ----------
-    values, vectors : array
-        Eigenvalues and eigenvectors of S.
-    count : int
-        Number of rows.
-    classes : int
-        Number of classes.
-    balance : float
-        Expected proportion of the positive of two classes; declared, never read from labels.
     """
 
-    values: np.ndarray
+    values: np.ndarray  # eigenvalues and eigenvectors of S
     vectors: np.ndarray
-    count: int
-    classes: int
+    count: int  # number of rows
+    classes: int  # number of classes
+    # Expected proportion of the positive of two classes; declared, never read from labels.
     balance: float = EQUAL
 
     @classmethod

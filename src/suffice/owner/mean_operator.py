@@ -269,17 +269,10 @@ class ShrunkSignal:
     In white coordinates signal has the variance g_j, proportional to s_j^q with q one of a few, and
     the noise n_j. A learner who knows both keeps the share k_j = g_j / (g_j + n_j) of each, and
     scores then have the correlation sqrt(sum_j k_j g_j) with the labels.
-
-    Parameters
-    ----------
-    codes : array of shape (n, d)
-        Public rows as integers, the intercept's coordinate last.
-    moments : PublicMoments
-        Their number, the number of classes and the declared balance.
     """
 
-    codes: np.ndarray
-    moments: PublicMoments
+    codes: np.ndarray  # public rows as integers, the intercept's coordinate last
+    moments: PublicMoments  # their number, the number of classes and the declared balance
 
     @property
     def constant(self) -> float:
@@ -471,35 +464,19 @@ _LEAST_COUNTED = 0.2  # of epsilon: where less would do, rows are many and featu
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One mechanism at one epsilon, and what public rows predict of it.
+    """One mechanism at one epsilon, and what public rows predict of it."""
 
-    Parameters
-    ----------
-    mechanism : str
-        laplace, gaussian, knorm or response.
-    epsilon : float
-        The epsilon that it is calibrated for.
-    deviation : float
-        Root mean square of the noise per coordinate of the mean operator.
-    utility : Utility
-        Predicted accuracy and score noise.
-    shape : Shape, optional
-        The shape of noise that is not even.
-    counted : float
-        The part of epsilon that the intercept has for itself; 0 for noise like every coordinate's.
-    intercept_variance : float
-        Variance of the noise on the last coordinate, the intercept's where there is one.
-    paired : bool
-        Whether the count of labels shares its epsilon with a direction of the features.
-    """
-
-    mechanism: str
-    epsilon: float
-    deviation: float
-    utility: Utility
-    shape: Shape | None = None
+    mechanism: str  # laplace, gaussian, knorm or response
+    epsilon: float  # the epsilon that it is calibrated for
+    deviation: float  # root mean square of the noise per coordinate of the mean operator
+    utility: Utility  # predicted accuracy and score noise
+    shape: Shape | None = None  # the shape of noise that is not even
+    # The part of epsilon that the intercept has for itself; 0 for noise like every
+    # coordinate's.
     counted: float = 0.0
+    # Variance of the noise on the last coordinate, the intercept's where there is one.
     intercept_variance: float = 0.0
+    # Whether the count of labels shares its epsilon with a direction of the features.
     paired: bool = False
 
 
@@ -744,93 +721,15 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
         return arrays, {"mechanism": "response"}, Covariance("none")
 
 
-def _plan_operator(
-    offered: Candidates,
-    expected: Candidates,
-    mechanism: str,
-    epsilons: Sequence[float],
-    delta: float,
-) -> Plan:
-    """Return what each mechanism that ``mechanism`` stands for would do at each epsilon.
-
-    Mechanisms are chosen among those ``offered`` as a release does it, for equal classes; accuracy
-    is predicted for the class balance of those ``expected``.
-    """
-    rows = []
-    for epsilon in epsilons:
-        every = offered.every(mechanism, epsilon, delta)
-        best = offered.best(mechanism, epsilon, delta)
-        for name in dict.fromkeys(candidate.mechanism for candidate in every):
-            own = [candidate for candidate in every if candidate.mechanism == name]
-            taken = best if best.mechanism == name else choose(own)
-            row = taken if expected is offered else expected.like(taken, delta)
-            rows.append(
-                {
-                    "epsilon": epsilon,
-                    "mechanism": name,
-                    "chosen": taken is best,
-                    "noise": row.deviation,
-                    "margin_noise": row.utility.margin_noise,
-                    "score_noise": row.utility.score_noise,
-                    "accuracy": row.utility.accuracy,
-                }
-            )
-    balance, exact = expected.balance, expected.without_noise.accuracy
-    guess = max(balance, 1 - balance)
-    classes = "two equal classes"
-    if balance != EQUAL:
-        classes = f"classes of {1 - balance:.3g} and {balance:.3g} of the rows"
-    return Plan(
-        title=(
-            f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
-            f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
-            " labels' variance. Yours may be easier. * marks what auto chooses."
-        ),
-        columns={
-            "epsilon": "{epsilon:g}".format_map,
-            "mechanism": starred("{mechanism}"),
-            "noise": "{noise:.2g}".format_map,
-            "score noise": "{score_noise:.2g}".format_map,
-            **{name: f"{{accuracy[{name}]:.3f}}".format_map for name in SIGNALS},
-        },
-        rows=rows,
-        facts={
-            "delta": delta,
-            "balance": balance,
-            "rows": rows,
-            "without_noise": exact,
-            "always_larger_class": guess,
-        },
-        footer=[
-            ("", "without noise", "0", "0", *(f"{value:.3f}" for value in exact.values())),
-            ("", "always the larger class", "", "", *[f"{guess:.3f}"] * len(SIGNALS)),
-        ],
-    )
-
-
 @dataclass(frozen=True)
 class Forecast:
-    """What a release would guarantee and how good it would be; no label was read for it.
+    """What a release would guarantee and how good it would be; no label was read for it."""
 
-    Parameters
-    ----------
-    mechanism : str
-        The mechanism that the release would use.
-    guarantee : Guarantee
-        What the release would protect, and how strongly.
-    noise_deviation : float
-        Root mean square of the noise per coordinate.
-    coordinates : int
-        How many numbers the mean operator has.
-    utility : Utility
-        Predicted accuracy and score noise.
-    """
-
-    mechanism: str
-    guarantee: Guarantee
-    noise_deviation: float
-    coordinates: int
-    utility: Utility
+    mechanism: str  # the mechanism that the release would use
+    guarantee: Guarantee  # what the release would protect, and how strongly
+    noise_deviation: float  # root mean square of the noise per coordinate
+    coordinates: int  # how many numbers the mean operator has
+    utility: Utility  # predicted accuracy and score noise
 
 
 @dataclass(frozen=True)
@@ -944,11 +843,61 @@ class MeanOperator(LabelMechanism):
             A table of noise and predicted accuracy, for the class balance that was declared.
         """
         public = self.public(source)
-        rows, classes = public.rows, len(public.classes)
-        offered, balance = Candidates(rows, classes), check_balance(self.balance, classes)
-        expected = offered if balance == EQUAL else Candidates(rows, classes, balance)
-        compared = planned_epsilons(epsilons or self.epsilon)
-        return _plan_operator(offered, expected, self.mechanism, compared, self.delta)
+        classes = len(public.classes)
+        offered, balance = Candidates(public.rows, classes), check_balance(self.balance, classes)
+        # Mechanisms are chosen as a release does it, for equal classes; accuracy is predicted for
+        # the class balance that is expected.
+        expected = offered if balance == EQUAL else Candidates(public.rows, classes, balance)
+        rows = []
+        for epsilon in planned_epsilons(epsilons or self.epsilon):
+            every = offered.every(self.mechanism, epsilon, self.delta)
+            best = offered.best(self.mechanism, epsilon, self.delta)
+            for name in dict.fromkeys(candidate.mechanism for candidate in every):
+                own = [candidate for candidate in every if candidate.mechanism == name]
+                taken = best if best.mechanism == name else choose(own)
+                row = taken if expected is offered else expected.like(taken, self.delta)
+                rows.append(
+                    {
+                        "epsilon": epsilon,
+                        "mechanism": name,
+                        "chosen": taken is best,
+                        "noise": row.deviation,
+                        "margin_noise": row.utility.margin_noise,
+                        "score_noise": row.utility.score_noise,
+                        "accuracy": row.utility.accuracy,
+                    }
+                )
+        exact = expected.without_noise.accuracy
+        guess = max(balance, 1 - balance)
+        shown = "two equal classes"
+        if balance != EQUAL:
+            shown = f"classes of {1 - balance:.3g} and {balance:.3g} of the rows"
+        return Plan(
+            title=(
+                f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
+                f" {shown}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
+                " labels' variance. Yours may be easier. * marks what auto chooses."
+            ),
+            columns={
+                "epsilon": "{epsilon:g}".format_map,
+                "mechanism": starred("{mechanism}"),
+                "noise": "{noise:.2g}".format_map,
+                "score noise": "{score_noise:.2g}".format_map,
+                **{name: f"{{accuracy[{name}]:.3f}}".format_map for name in SIGNALS},
+            },
+            rows=rows,
+            facts={
+                "delta": self.delta,
+                "balance": balance,
+                "rows": rows,
+                "without_noise": exact,
+                "always_larger_class": guess,
+            },
+            footer=[
+                ("", "without noise", "0", "0", *(f"{value:.3f}" for value in exact.values())),
+                ("", "always the larger class", "", "", *[f"{guess:.3f}"] * len(SIGNALS)),
+            ],
+        )
 
     def release_whatever_labels(
         self,

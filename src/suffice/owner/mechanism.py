@@ -91,18 +91,8 @@ class Made:
 class Payment:
     """What a release is charged to, and what its owner declares.
 
-    Parameters
-    ----------
-    ledger : Ledger or None
-        The ledger that is charged; None releases without a budget.
-    dataset : str, optional
-        Name of the data set in the ledger.
-    request : str, optional
-        Name of the request. The same name gets the same bytes.
-    unprotected : bool
-        The release may be made even if it is not differentially private.
-    report : callable, optional
-        Called with when the release was made, if it is charged to a ledger.
+    Without a ledger it is released without a budget. With one, ``report`` is called with when the
+    charge was made.
     """
 
     ledger: Ledger | None = budget_option(

@@ -275,69 +275,6 @@ _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordina
 _DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
 
 
-def _plan_moments(
-    rows: PrivateRows, size: int, classes: int, epsilons: Sequence[float], delta: float
-) -> Plan:
-    """Return the noise of moments of ``size`` such records at each epsilon; reads none of them.
-
-    In rows of length 1 a coordinate has the mean square q, 1/d at most on average. The noise matrix
-    on d x d products has eigenvalues up to sqrt(2d) s, s its deviation on a square; a learner adds
-    half of that to its penalty. Where this exceeds q, products say little about single directions.
-
-    A public table that scales come from says how long rows are. Otherwise they are taken to be as
-    long as allowed.
-    """
-    width = len(rows.pipeline.outputs)
-    square = 1 / width  # the mean square of a coordinate, in rows of length 1
-    if rows.public is not None:
-        sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
-        square = max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
-    table: list[dict[str, Any]] = []
-    for epsilon in epsilons:
-        noise = calibrated_moments(width, classes, size, epsilon, delta)
-        deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
-        penalty = math.sqrt(width / 2) * deviation["diagonal"] / square
-        verdict = "means only"
-        if math.sqrt(width) * deviation["operator"] > _DROWNED:
-            verdict = "too noisy"
-        elif penalty <= _MUCH:
-            verdict = "fine" if penalty <= _LITTLE else "noisy"
-        table.append(
-            {
-                "epsilon": epsilon,
-                "products": deviation.get("products", deviation["diagonal"]) / square,
-                "means": deviation["mean"] / math.sqrt(square),
-                "means_by_class": deviation["operator"] / math.sqrt(square),
-                "class_proportions": deviation["counts"] / (2 if classes == 2 else 1),
-                "verdict": verdict,
-            }
-        )
-    good = [row["epsilon"] for row in table if row["verdict"] in {"fine", "noisy"}]
-    advice = (
-        f"From epsilon = {min(good):g} on, a learner can use how columns vary together."
-        if good
-        else "The noise hides how columns vary together. Raise epsilon, release fewer columns, or"
-        " wait for more records."
-    )
-    return Plan(
-        title=(
-            "Noise (standard deviation) over the size of what is released, without any private"
-            f" cell: {size:,} records, {width} coordinates"
-        ),
-        columns={
-            "epsilon": "{epsilon:g}".format_map,
-            "products": "{products:.3g}".format_map,
-            "means": "{means:.3g}".format_map,
-            "means by class": "{means_by_class:.3g}".format_map,
-            "class proportions": "{class_proportions:.3g}".format_map,
-            "": "{verdict}".format_map,
-        },
-        rows=table,
-        facts={"rows": size, "coordinates": width, "options": table, "advice": [advice]},
-        advice=(advice,),
-    )
-
-
 _MOST_COORDINATES = 4096  # of a row: the square of it has to fit into memory
 CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
 
@@ -364,7 +301,7 @@ class _MomentScaling(PrivateScaling):
         "Quantile of the public table's row lengths at which longer rows are shortened, for"
         " example 0.2, the default.",
     )
-    intercept: float | None = field(default=0.0, init=False)
+    intercept: float | None = field(default=0.0, init=False)  # rows have none
     missing: Missing = preprocessing_option(
         "mean",
         "What a missing number counts as: mean (of the public table, or the middle of its range) or"
@@ -466,18 +403,72 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         )
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
-        """Return how much noise a release would have, from public information alone."""
+        """Return how much noise a release would have, from public information alone.
+
+        In rows of length 1 a coordinate has the mean square q, 1/d at most on average. The noise
+        matrix on d x d products has eigenvalues up to sqrt(2d) s, s its deviation on a square; a
+        learner adds half of that to its penalty. Where this exceeds q, products say little about
+        single directions.
+
+        A public table that scales come from says how long rows are. Otherwise they are taken to be
+        as long as allowed.
+        """
         if self.scaled_by(promised=True) == "rows":
             raise ParameterError(
                 "A plan reads no private row. Declare ranges or a bound, or name a public table."
             )
-        rows = self.private_rows(source)
-        return _plan_moments(
-            rows,
-            rows.count() if source.y is None else len(source.y),
-            len(self.declared_classes()),
-            planned_epsilons(epsilons or self.epsilon),
-            self.delta,
+        rows, classes = self.private_rows(source), len(self.declared_classes())
+        size = rows.count() if source.y is None else len(source.y)
+        width = len(rows.pipeline.outputs)
+        square = 1 / width  # the mean square of a coordinate, in rows of length 1
+        if rows.public is not None:
+            sample, _ = PublicRows(rows.public, rows.roles, rows.pipeline).sample()
+            square = max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
+        table: list[dict[str, Any]] = []
+        for epsilon in planned_epsilons(epsilons or self.epsilon):
+            noise = calibrated_moments(width, classes, size, epsilon, self.delta)
+            deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
+            penalty = math.sqrt(width / 2) * deviation["diagonal"] / square
+            verdict = "means only"
+            if math.sqrt(width) * deviation["operator"] > _DROWNED:
+                verdict = "too noisy"
+            elif penalty <= _MUCH:
+                verdict = "fine" if penalty <= _LITTLE else "noisy"
+            table.append(
+                {
+                    "epsilon": epsilon,
+                    "products": deviation.get("products", deviation["diagonal"]) / square,
+                    "means": deviation["mean"] / math.sqrt(square),
+                    "means_by_class": deviation["operator"] / math.sqrt(square),
+                    "class_proportions": deviation["counts"] / (2 if classes == 2 else 1),
+                    "verdict": verdict,
+                }
+            )
+        good = [row["epsilon"] for row in table if row["verdict"] in {"fine", "noisy"}]
+        advice = (
+            "The noise hides how columns vary together. Raise epsilon, release fewer columns, or"
+            " wait for more records."
+        )
+        if good:
+            advice = (
+                f"From epsilon = {min(good):g} on, a learner can use how columns vary together."
+            )
+        return Plan(
+            title=(
+                "Noise (standard deviation) over the size of what is released, without any private"
+                f" cell: {size:,} records, {width} coordinates"
+            ),
+            columns={
+                "epsilon": "{epsilon:g}".format_map,
+                "products": "{products:.3g}".format_map,
+                "means": "{means:.3g}".format_map,
+                "means by class": "{means_by_class:.3g}".format_map,
+                "class proportions": "{class_proportions:.3g}".format_map,
+                "": "{verdict}".format_map,
+            },
+            rows=table,
+            facts={"rows": size, "coordinates": width, "options": table, "advice": [advice]},
+            advice=(advice,),
         )
 
     def private_rows(self, source: Source) -> PrivateRows:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,26 +63,13 @@ class Lattice:
     A value x becomes the integer round(min(max(x, low), high) / step). Another value moves it by at
     most the declared range, and noise is added to the integer. A result outside ``limits``, which
     has a probability below 2^-64, is held to them.
-
-    Parameters
-    ----------
-    step : float
-        The rounding step, a power of two.
-    low : float
-        The lower end of the declared range.
-    high : float
-        The upper end of the declared range.
-    noise : GaussianNoise or LaplaceNoise
-        The noise on the integer.
-    limits : pair of float
-        The least and the largest number that is released.
     """
 
-    step: float
-    low: float
-    high: float
-    noise: GaussianNoise | LaplaceNoise
-    limits: tuple[float, float]
+    step: float  # the rounding step, a power of two
+    low: float  # the lower end of the declared range
+    high: float  # the upper end of the declared range
+    noise: GaussianNoise | LaplaceNoise  # the noise on the integer
+    limits: tuple[float, float]  # the least and the largest number that is released
 
     @classmethod
     def of(cls, added: Added) -> "Lattice":
@@ -145,21 +133,12 @@ _MOST_DECLARED = 2**23  # bytes of declared columns: half of what a manifest may
 
 @dataclass(frozen=True)
 class DeclaredRecords:
-    """Everything about a release of records that is known before one of them is read.
+    """Everything about a release of records that is known before one of them is read."""
 
-    Parameters
-    ----------
-    columns : tuple of SpreadColumn
-        The columns with their possible values or ranges, and their noise.
-    channels : mapping
-        What randomises the cells of a column, by its noise.
-    label : Response
-        What randomises labels.
-    """
-
+    # The columns with their possible values or ranges, and their noise.
     columns: tuple[SpreadColumn, ...]
-    channels: Mapping[Flips | Added, Channel]
-    label: Response
+    channels: Mapping[Flips | Added, Channel]  # what randomises the cells of a column, by its noise
+    label: Response  # what randomises labels
 
     def details(self, classes: Sequence[Any]) -> dict[str, Any]:
         """Return the public details of the release."""
@@ -351,10 +330,14 @@ class PrivateCells:
     def randomised(self, label: Response) -> dict[str, np.ndarray]:
         """Return the arrays of a release: one fresh answer, code or number per cell."""
         labels, codes, exact = self.result()
+        answers, noisy_codes = label.randomise(labels), self._randomised_codes(codes)
+        numbers = np.empty(exact.shape)
+        for j, column in enumerate(self._continuous):
+            numbers[:, j] = self._lattice(column).randomise(exact[:, j])
         return {
-            "answers": label.randomise(labels),
-            "codes": self._randomised_codes(codes),
-            "values": self._randomised_numbers(exact),
+            "answers": answers,
+            "codes": noisy_codes,
+            "values": numbers,
         }
 
     def _randomised_codes(self, clean: np.ndarray) -> np.ndarray:
@@ -369,13 +352,6 @@ class PrivateCells:
                 return response.randomise(clean)
             codes[:, positions] = response.randomise(clean[:, positions])
         return codes
-
-    def _randomised_numbers(self, clean: np.ndarray) -> np.ndarray:
-        """Return one randomised number per continuous cell, (records, columns)."""
-        numbers = np.empty(clean.shape)
-        for j, column in enumerate(self._continuous):
-            numbers[:, j] = self._lattice(column).randomise(clean[:, j])
-        return numbers
 
 
 def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
@@ -415,27 +391,13 @@ def _numbers(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DeclaredTable(Public):
-    """A table all of whose columns are private, and what was declared about them.
+    """A table all of whose columns are private, and what was declared about them."""
 
-    Parameters
-    ----------
-    table : Table
-        The table, typed as declared.
-    roles : Roles
-        Its label and its features.
-    declared : DeclaredRecords
-        The declared columns.
-    classes : tuple
-        The declared classes.
-    source : Source
-        What the owner handed in.
-    """
-
-    table: Table
-    roles: Roles
-    declared: DeclaredRecords
-    classes: Classes
-    source: Source
+    table: Table  # the table, typed as declared
+    roles: Roles  # its label and its features
+    declared: DeclaredRecords  # the declared columns
+    classes: Classes  # the declared classes
+    source: Source  # what the owner handed in
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, in parts."""
@@ -654,9 +616,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
                     " by name."
                 )
         noises = (ByColumn.of(self.feature_flip), ByColumn.of(self.feature_noise))
-        for name in [
-            name for declaration in (values, ranges, *noises) for name in declaration.named
-        ]:
+        for name in chain(*(declaration.named for declaration in (values, ranges, *noises))):
             if name not in features:
                 raise ParameterError(
                     f"{name!r} is declared, but it is not a feature. Remove it. The possible"
@@ -669,20 +629,16 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
                 " or --range (Python: states or ranges)."
             )
         columns = tuple(self._column(name) for name in features)
-        self._check_used(columns)
-        return columns
-
-    def _check_used(self, columns: Sequence[SpreadColumn]) -> None:
-        """Raise if noise was declared for a sort of column that there is none of."""
         has_discrete = {column.states is not None for column in columns}
         for declared_noise, discrete, name, columns_needed in (
-            (self.feature_flip, True, "--feature-flip", "possible values (--states)"),
-            (self.feature_noise, False, "--feature-noise-variance", "numbers (--range)"),
+            (noises[0], True, "--feature-flip", "possible values (--states)"),
+            (noises[1], False, "--feature-noise-variance", "numbers (--range)"),
         ):
-            if ByColumn.of(declared_noise) and columns and discrete not in has_discrete:
+            if declared_noise and columns and discrete not in has_discrete:
                 raise ParameterError(
                     f"{name} cannot be used without {columns_needed}. Remove {name}."
                 )
+        return columns
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
         """Return the guarantees per label, per attribute and per record. No data are read.

@@ -51,28 +51,10 @@ class Source(Computing):
     """What an owner hands to a mechanism: a table, and its labels as an array or a column.
 
     The fields of `Computing` say where its rows are read.
-
-    Parameters
-    ----------
-    data : table
-        A table in any form.
-    y : array, optional
-        The labels, one for each row, if they are not a column.
-    label : str, optional
-        The column that holds the labels.
-    features : sequence of str, optional
-        The feature columns. Default: all columns but the label.
-    drop : sequence of str
-        Columns to leave out.
-    outside : {"error", "none"}
-        What a label outside the class list is: an error, or no label at all, which weighs nothing
-        (for requests that must not depend on labels).
-    report : callable, optional
-        Called with the `OwnerReport` of the release.
     """
 
-    data: Any
-    y: Any = None
+    data: Any  # a table in any form
+    y: Any = None  # the labels, one for each row, if they are not a column
     label: str | None = data_option(
         None,
         "Column that holds the private labels, for example diagnosis.",
@@ -92,6 +74,8 @@ class Source(Computing):
         many=True,
         kw_only=True,
     )
+    # A label outside the class list is an error, or no label at all, which weighs nothing (for
+    # requests that must not depend on labels).
     outside: Literal["error", "none"] = field(default="error", kw_only=True)
     report: Callable[[OwnerReport], None] | None = field(default=None, kw_only=True)
 
@@ -135,14 +119,7 @@ class MissingLabels(StrEnum):
 class PublicSource(Source):
     """A source whose rows everybody may see.
 
-    Parameters
-    ----------
-    missing_labels : {"error", "skip"}
-        What happens to rows without a label. With "skip" it is public which rows have one.
-    labelled : LabelledRows, optional
-        Which rows have a label.
-    found_at : str, optional
-        Where others can find the rows.
+    ``labelled`` says which rows have a label, where those without one are skipped.
     """
 
     missing_labels: Literal["error", "skip"] = data_option(
@@ -153,7 +130,6 @@ class PublicSource(Source):
         kw_only=True,
     )
     labelled: LabelledRows | None = field(default=None, kw_only=True)
-
     found_at: str | None = output_option(
         None,
         "Address where others can find the public rows, for example a web page.",

@@ -228,8 +228,31 @@ class _Sheets:
         self._rows: list[dict[str, Any]] = []
 
     def update(self, batch: Sequence[str | Path]) -> None:
-        """Take in all answer files."""
-        self._rows = _gathered(self._survey, batch)
+        """Take in all answer files, in the order of their tokens, or raise."""
+        sheets: dict[str, dict[str, Any]] = {}
+        sender: dict[str, str | Path] = {}
+        troubles = []
+        for path in batch:
+            try:
+                token, answers = _sheet(Path(path), self._survey)
+            except CorruptFileError as error:
+                troubles.append(f"{path}: {error}")
+                continue
+            if token in sheets:
+                same = Path(path).resolve() == Path(sender[token]).resolve()
+                again = "it is listed twice." if same else f"same participant as {sender[token]}."
+                troubles.append(f"{path}: {again}")
+            else:
+                sheets[token], sender[token] = answers, path
+        if troubles:
+            more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
+            raise ReleaseError(
+                f"{len(troubles)} of {len(batch)} answer files cannot be used. Leave them out, or"
+                f" ask for them again. {' '.join(troubles[:_SHOWN])}{more}"
+            )
+        if not sheets:
+            raise ParameterError("There are no answer files.")
+        self._rows = [sheets[token] for token in sorted(sheets)]
 
     def merge(self, other: Self) -> None:
         """Take in nothing: all files are one batch."""
@@ -242,7 +265,25 @@ class _Sheets:
 
     def result(self) -> dict[str, np.ndarray]:
         """Return the arrays of a release of records."""
-        return _arrays(self._survey, self._rows)
+        answers = np.empty(0, dtype=np.uint8)
+        codes, values = [], []
+        for name, noise in self._survey.noises.items():
+            cells = [row[name] for row in self._rows]
+            if isinstance(noise, participant.Number):
+                values.append(np.array(cells, dtype=np.float64))
+                continue
+            code_of = {state: code for code, state in enumerate(noise.states)}
+            coded = np.array([code_of[cell] for cell in cells], dtype=np.uint8)
+            if name == self._survey.content["label"]:
+                answers = coded
+            else:
+                codes.append(coded)
+        empty = len(self._rows), 0
+        return {
+            "answers": answers,
+            "codes": np.stack(codes, axis=1) if codes else np.empty(empty, dtype=np.uint8),
+            "values": np.stack(values, axis=1) if values else np.empty(empty),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,34 +349,6 @@ def _declared(survey: Survey) -> tuple[DeclaredRecords, tuple[Any, ...]]:
     return records, label.states or ()
 
 
-def _gathered(survey: Survey, paths: Sequence[str | Path]) -> list[dict[str, Any]]:
-    """Return the answers of every participant, in the order of their tokens, or raise."""
-    sheets: dict[str, dict[str, Any]] = {}
-    sender: dict[str, str | Path] = {}
-    troubles = []
-    for path in paths:
-        try:
-            token, answers = _sheet(Path(path), survey)
-        except CorruptFileError as error:
-            troubles.append(f"{path}: {error}")
-            continue
-        if token in sheets:
-            same = Path(path).resolve() == Path(sender[token]).resolve()
-            again = "it is listed twice." if same else f"same participant as {sender[token]}."
-            troubles.append(f"{path}: {again}")
-        else:
-            sheets[token], sender[token] = answers, path
-    if troubles:
-        more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
-        raise ReleaseError(
-            f"{len(troubles)} of {len(paths)} answer files cannot be used. Leave them out, or ask"
-            f" for them again. {' '.join(troubles[:_SHOWN])}{more}"
-        )
-    if not sheets:
-        raise ParameterError("There are no answer files.")
-    return [sheets[token] for token in sorted(sheets)]
-
-
 def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
     """Return token and answers of one file, after checking all of it."""
     sheet = strict_json.parse(read_bounded(path, MOST_BYTES))
@@ -353,42 +366,12 @@ def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
         raise CorruptFileError("it does not answer every question once.")
     for name, noise in survey.noises.items():
         if not noise.fits(answers[name]):
+            honest = ""  # what an honest answer looks like, where that is short
+            if isinstance(noise, participant.Number):
+                least, most = noise.limits
+                honest = f": it must be a multiple of {noise.step:g} between {least:.6g} and"
+                honest += f" {most:.6g}"
             raise CorruptFileError(
-                f"its answer to {name!r} cannot have come from this survey{_honest(noise)}."
+                f"its answer to {name!r} cannot have come from this survey{honest}."
             )
     return sheet["token"], answers
-
-
-def _honest(noise: participant.Choice | participant.Number) -> str:
-    """Return what an honest answer looks like, where that is short."""
-    if isinstance(noise, participant.Choice):
-        return ""
-    least, most = noise.limits
-    return f": it must be a multiple of {noise.step:g} between {least:.6g} and {most:.6g}"
-
-
-def _arrays(survey: Survey, rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return the arrays of a release of records."""
-    label = survey.content["label"]
-    codes, values = [], []
-    for name, noise in survey.noises.items():
-        cells = [row[name] for row in rows]
-        if isinstance(noise, participant.Number):
-            values.append(np.array(cells, dtype=np.float64))
-            continue
-        code_of = {state: code for code, state in enumerate(noise.states)}
-        coded = np.array([code_of[cell] for cell in cells], dtype=np.uint8)
-        if name == label:
-            answers = coded
-        else:
-            codes.append(coded)
-    return {
-        "answers": answers,
-        "codes": _beside(codes, len(rows), np.uint8),
-        "values": _beside(values, len(rows), np.float64),
-    }
-
-
-def _beside(columns: Sequence[np.ndarray], rows: int, dtype: Any) -> np.ndarray:
-    """Return columns as a table, also if there are none."""
-    return np.stack(columns, axis=1) if columns else np.empty((rows, 0), dtype=dtype)

@@ -25,23 +25,15 @@ _LONG_CONDITION = 6  # words; after a longer one the sentence leaves "of this re
 def round_up(value: float, digits: int = 3, *, smallest_power: int = -3) -> str:
     """Return a number for reading, with at most ``digits`` digits and never too small.
 
-    Parameters
-    ----------
-    value
-        The number; what is above the last digit by less than 1e-12 of it counts as equal.
-    digits
-        The number of digits.
-    smallest_power
-        A number below 10 to this power is written with an exponent.
+    What is above the last digit by less than 1e-12 of the number counts as equal. A number below 10
+    to the ``smallest_power`` is written with an exponent.
 
     Examples
     --------
     >>> round_up(2.718281828)
     '2.72'
-    >>> round_up(1e-6)
-    '1e-6'
-    >>> round_up(1e-6, smallest_power=-6)
-    '0.000001'
+    >>> round_up(1e-6), round_up(1e-6, smallest_power=-6)
+    ('1e-6', '0.000001')
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -65,41 +57,24 @@ def cost_phrase(epsilon: float, delta: float, digits: int = 3) -> str:
     return f"epsilon = {round_up(epsilon, digits)}{allowance}"
 
 
-@dataclass(frozen=True)
-class UnitWords:
-    """How sentences speak of a unit.
+class UnitWords(NamedTuple):
+    """How sentences speak of a unit."""
 
-    Attributes
-    ----------
-    noun
-        Its name after "each": "label".
-    each_unit
-        What is protected: "each label".
-    changed_unit
-        What the comparison changes: "any one label".
-    any_unit
-        What a reader may find out where nothing protects it: "any label".
-    that_unit
-        The unit that was spoken of: "that label".
+    noun: str  # its name after "each": "label"
+    each_unit: str  # what is protected: "each label"
+    changed_unit: str  # what the comparison changes: "any one label"
+    any_unit: str  # what a reader may find out where nothing protects it: "any label"
+    that_unit: str  # the unit that was spoken of: "that label"
+
+
+def words_for(guarantee: "Guarantee") -> UnitWords:
+    """Return how sentences speak of the unit of a guarantee, and of what it is one of.
+
+    A marginal guarantee names the columns that are read; unless its unit is a value, they say
+    nothing about which unit is meant.
     """
-
-    noun: str
-    each_unit: str
-    changed_unit: str
-    any_unit: str
-    that_unit: str
-
-
-def unit_words(unit: str, columns: Sequence[str] = ()) -> UnitWords:
-    """Return how sentences speak of a unit, and of the columns or the table that it is one of.
-
-    Examples
-    --------
-    >>> unit_words("attribute", ["age"]).each_unit
-    'each value in column age'
-    >>> unit_words("party").changed_unit
-    'all data of any one party'
-    """
+    unit: str = guarantee.unit
+    columns = guarantee.columns if unit == "attribute" or guarantee.scope != "marginal" else ()
     if unit == "party":
         return UnitWords(
             "party's data", "each party's data as a whole", "all data of any one party",
@@ -126,16 +101,6 @@ def unit_words(unit: str, columns: Sequence[str] = ()) -> UnitWords:
     return UnitWords(unit, f"each {unit}", f"any one {unit}", f"any {unit}", f"that {unit}")
 
 
-def words_for(guarantee: "Guarantee") -> UnitWords:
-    """Return how sentences speak of the unit of a guarantee.
-
-    A marginal guarantee names the columns that are read; unless its unit is a value, they say
-    nothing about which unit is meant.
-    """
-    about_unit = guarantee.unit == "attribute" or guarantee.scope != "marginal"
-    return unit_words(guarantee.unit, guarantee.columns if about_unit else ())
-
-
 def column_words(columns: Sequence[str]) -> str:
     """Return columns by their names: "column age", "columns age and income"."""
     return f"column{'s' if len(columns) > 1 else ''} {_listed(columns)}"
@@ -143,11 +108,6 @@ def column_words(columns: Sequence[str]) -> str:
 
 def _listed(items: Sequence[str]) -> str:
     return plain_text.listed(items, last=" and ", each=plain_text.phrase)
-
-
-def describe(guarantee: "Guarantee") -> str:
-    """Return all that a guarantee says: its sentences, what is public, and what it assumes."""
-    return " ".join([*guarantee_sentences(guarantee), *lists(guarantee)])
 
 
 def lists(guarantee: "Guarantee") -> list[str]:
@@ -163,117 +123,75 @@ def lists(guarantee: "Guarantee") -> list[str]:
 def guarantee_sentences(guarantee: "Guarantee") -> list[str]:
     """Return what a guarantee protects, sentence by sentence, and what it leaves open.
 
-    Parameters
-    ----------
-    guarantee
-        Its unit, kind, scope, columns, epsilon and delta are read.
-
-    Returns
-    -------
-    list of str
-        Sentences of at most 30 words, where columns have names of one word.
+    Sentences have at most 30 words, where columns have names of one word.
     """
-    words = words_for(guarantee)
+    words, columns, unit = words_for(guarantee), guarantee.columns, guarantee.unit
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon is None or guarantee.kind == "none":
         return [
             "No protection.",
             f"A reader may be able to work out {words.any_unit} exactly.",
         ]
-    warning = about_delta(delta, words.noun)
-    first = [warning] if warning else []
+    cost, warning = cost_phrase(epsilon, delta), about_delta(delta, words.noun)
+    sentences = [warning] if warning else []
+    shown = combined = ""
+    if guarantee.scope == "marginal":  # what it is about, and what it does not keep a reader from
+        several = len(columns) > 1
+        show = "show without the others" if several else "shows when read alone"
+        shown = f"what {column_words(columns)} {show}"
+        subject = "these columns" if several else _listed(columns)
+        gain = "their values" if several else "its values"
+        gain = gain if unit == "attribute" else words.any_unit
+        combined = f"A reader who combines {subject} with other columns may recover {gain} exactly."
     if guarantee.kind == "data-dependent":
-        body = _data_dependent(guarantee, words, epsilon)
-    elif delta >= calibrate.NO_PROTECTION_DELTA:
-        cost = cost_phrase(epsilon, delta)
-        body = [f"With a delta this large, no epsilon is a protection ({cost})."]
-    elif guarantee.scope == "marginal":
-        body = _marginal(guarantee, words, epsilon)
-    else:
-        body = _joint(guarantee, words, epsilon)
-    return [*first, *body]
-
-
-def _joint(guarantee: "Guarantee", words: UnitWords, epsilon: float) -> list[str]:
-    """Return the sentences of differential privacy of the release as a whole."""
-    delta = guarantee.delta
+        each = words.each_unit.removesuffix("'s data as a whole").removesuffix(", labels included")
+        return [
+            *sentences,
+            "Not differentially private.",
+            (
+                "The noise or the scaling was computed from the private data, and the release"
+                " shows it."
+            ),
+            f"If these settings were fixed, the guarantee for {each} would be {cost}.",
+            *([f"It would cover only {shown}."] if shown else []),
+            "They are not fixed, so do not rely on this number.",
+            *([combined] if combined else []),
+        ]
+    if delta >= calibrate.NO_PROTECTION_DELTA:
+        return [*sentences, f"With a delta this large, no epsilon is a protection ({cost})."]
     if epsilon > PRACTICALLY_NONE:
-        cost = cost_phrase(epsilon, delta)
-        certain = f"a reader may become almost certain of {words.any_unit}"
-        return [f"Practically no protection ({cost}): {certain}."]
-    start = "Weakly protects" if epsilon > WEAK else "Protects"
+        certain = f"reader may become almost certain of {words.any_unit}."
+        if not shown:
+            return [*sentences, f"Practically no protection ({cost}): a {certain}"]
+        start = f"Practically no protection, not even for {shown} ({cost})."
+        return [*sentences, start, f"A {certain}", combined]
+    factor = round_up(math.exp(epsilon))
+    bound = f"change by at most a factor of {factor}"
+    if delta:
+        more = round_up(delta, smallest_power=-6)
+        bound = f"be at most {factor} times what it is now, plus {more}"
+    if shown:
+        start = "Limited and weak protection" if epsilon > WEAK else "Limited protection"
+        condition = f"Read that way, if {words.changed_unit} were different"
+        return [
+            *sentences,
+            f"{start} ({cost}): covers only {shown}.",
+            f"{condition}, the probability of any result would {bound}.",
+            combined,
+        ]
     condition = f"If {words.changed_unit} were different"
     long = bool(delta) and len(condition.split()) > _LONG_CONDITION
     result = "any result" if long else "any result of this release"
-    bound = f"{_bounded(epsilon, delta)} ({cost_phrase(epsilon, delta)})"
-    sentences = [
-        f"{start} {words.each_unit}.",
-        f"{condition}, the probability of {result} would {bound}.",
+    sentences += [
+        f"{'Weakly protects' if epsilon > WEAK else 'Protects'} {words.each_unit}.",
+        f"{condition}, the probability of {result} would {bound} ({cost}).",
         f"This does not hide what the rest of the data says about {words.that_unit}.",
     ]
-    if guarantee.columns and guarantee.unit == "attribute":
+    if columns and unit == "attribute":
         sentences.append("This guarantee does not cover labels or other columns.")
-    elif guarantee.columns and guarantee.unit in {"label", "record"}:
-        sentences.append(f"This guarantee does not cover other {guarantee.unit}s.")
+    elif columns and unit in {"label", "record"}:
+        sentences.append(f"This guarantee does not cover other {unit}s.")
     return sentences
-
-
-def _bounded(epsilon: float, delta: float) -> str:
-    """Return by how much a probability can change, in both directions."""
-    factor = round_up(math.exp(epsilon))
-    if not delta:
-        return f"change by at most a factor of {factor}"
-    return f"be at most {factor} times what it is now, plus {round_up(delta, smallest_power=-6)}"
-
-
-def _marginal(guarantee: "Guarantee", words: UnitWords, epsilon: float) -> list[str]:
-    """Return the sentences of a guarantee about columns that are read without the others."""
-    cost, shown = cost_phrase(epsilon, guarantee.delta), _read_alone(guarantee)
-    if epsilon > PRACTICALLY_NONE:
-        return [
-            f"Practically no protection, not even for {shown} ({cost}).",
-            f"A reader may become almost certain of {words.any_unit}.",
-            _combined(guarantee, words),
-        ]
-    start = "Limited and weak protection" if epsilon > WEAK else "Limited protection"
-    condition = f"Read that way, if {words.changed_unit} were different"
-    bound = _bounded(epsilon, guarantee.delta)
-    return [
-        f"{start} ({cost}): covers only {shown}.",
-        f"{condition}, the probability of any result would {bound}.",
-        _combined(guarantee, words),
-    ]
-
-
-def _read_alone(guarantee: "Guarantee") -> str:
-    """Return the part of a release that a marginal guarantee is about."""
-    show = "shows when read alone" if len(guarantee.columns) == 1 else "show without the others"
-    return f"what {column_words(guarantee.columns)} {show}"
-
-
-def _combined(guarantee: "Guarantee", words: UnitWords) -> str:
-    """Return what a marginal guarantee does not keep a reader from."""
-    several = len(guarantee.columns) > 1
-    subject = "these columns" if several else _listed(guarantee.columns)
-    values = "their values" if several else "its values"
-    gain = values if guarantee.unit == "attribute" else words.any_unit
-    return f"A reader who combines {subject} with other columns may recover {gain} exactly."
-
-
-def _data_dependent(guarantee: "Guarantee", words: UnitWords, epsilon: float) -> list[str]:
-    """Return the sentences of noise, or of a scaling, that was computed from private data."""
-    cost = cost_phrase(epsilon, guarantee.delta)
-    each = words.each_unit.removesuffix("'s data as a whole").removesuffix(", labels included")
-    lines = [
-        "Not differentially private.",
-        "The noise or the scaling was computed from the private data, and the release shows it.",
-        f"If these settings were fixed, the guarantee for {each} would be {cost}.",
-        "They are not fixed, so do not rely on this number.",
-    ]
-    if guarantee.scope == "marginal":
-        lines[3:3] = [f"It would cover only {_read_alone(guarantee)}."]
-        lines.append(_combined(guarantee, words))
-    return lines
 
 
 def about_delta(delta: float, noun: str) -> str:
@@ -299,71 +217,47 @@ _MOST_EPSILON = 700.0  # of which e^epsilon is still a float
 
 
 class Explanation(NamedTuple):
-    """What a guarantee means for a belief.
+    """What a guarantee means for a belief."""
 
-    Attributes
-    ----------
-    title
-        What the table shows.
-    rows
-        The belief before the release and the largest one after it; empty if no table applies.
-    notes
-        Sentences below the table.
-    """
-
-    title: str
-    rows: list[tuple[str, str]]
-    notes: list[str]
+    title: str  # what the table shows
+    rows: list[tuple[str, str]]  # beliefs before, and the largest after; empty: no table applies
+    notes: list[str]  # sentences below the table
 
     def to_json(self) -> dict[str, object]:
         """Return the explanation as JSON values."""
         return {"title": self.title, "rows": [list(row) for row in self.rows], "notes": self.notes}
 
 
-def belief_after(before: float, epsilon: float) -> float:
-    """Return the largest belief after a release of ``epsilon``, where delta is 0.
-
-    Examples
-    --------
-    >>> round(belief_after(0.5, 1.0), 4)
-    0.7311
-    """
-    rest = (1 - before) * math.exp(-epsilon)
-    return before / (before + rest)
-
-
 def belief_rows(epsilon: float) -> list[tuple[str, str]]:
     """Return beliefs of 1, 10 and 50 % before a release, and the largest ones after it.
+
+    Those after it are b / (b + (1 - b) e^-epsilon), rounded up, and never 100 %. Delta is 0.
 
     Examples
     --------
     >>> belief_rows(3.0)
     [('1 %', '16.9 %'), ('10 %', '69.1 %'), ('50 %', '95.3 %')]
     """
-    return [(f"{100 * before:g} %", _percent_after(before, epsilon)) for before in BEFORE]
-
-
-def _percent_after(before: float, epsilon: float) -> str:
-    """Return the largest belief in percent, rounded up, and never as 100 percent."""
-    if epsilon > _MOST_EPSILON:
-        return "almost 100 %"
-    doubt = (1 - before) * math.exp(-epsilon)
-    after = _PERCENT * (1 - Decimal(doubt) / (Decimal(before) + Decimal(doubt)))
-    for decimals in range(1, 9):
-        shown = after.quantize(Decimal(10) ** -decimals, rounding=ROUND_CEILING)
-        if shown < 100:
-            return f"{shown.normalize():f} %"
-    return "almost 100 %"
+    rows = []
+    for before in BEFORE:
+        text, after = "almost 100 %", Decimal(100)
+        if epsilon <= _MOST_EPSILON:
+            doubt = Decimal((1 - before) * math.exp(-epsilon))
+            after = _PERCENT * (1 - doubt / (Decimal(before) + doubt))
+        for decimals in range(1, 9):
+            shown = after.quantize(Decimal(10) ** -decimals, rounding=ROUND_CEILING)
+            if shown < 100:
+                text = f"{shown.normalize():f} %"
+                break
+        rows.append((f"{100 * before:g} %", text))
+    return rows
 
 
 def explain(guarantee: "Guarantee") -> Explanation:
     """Return how sure a reader may become of one unit, for a guarantee's own epsilon and delta.
 
-    Parameters
-    ----------
-    guarantee
-        Any guarantee. Only one that is differential privacy has a table; of any other the notes
-        say why it has none.
+    Only a guarantee that is differential privacy has a table; of any other the notes say why it has
+    none.
 
     Examples
     --------
@@ -463,18 +357,10 @@ class Protection(_Named):
 
 @dataclass(frozen=True)
 class Assumption:
-    """A statement that a guarantee assumes, and how it was checked.
+    """A statement that a guarantee assumes, and how it was checked."""
 
-    Attributes
-    ----------
-    statement
-        What must be true.
-    checked
-        Who or what checked it, such as "declared by the owner".
-    """
-
-    statement: str
-    checked: str
+    statement: str  # what must be true
+    checked: str  # who or what checked it, such as "declared by the owner"
 
     def __str__(self) -> str:
         return f"{plain_text.phrase(self.statement)} ({plain_text.phrase(self.checked)})"
@@ -637,7 +523,7 @@ class Guarantee:
         return replace(self, unit=unit)
 
     def __str__(self) -> str:
-        return describe(self)
+        return " ".join([*guarantee_sentences(self), *lists(self)])
 
     def __repr__(self) -> str:
         columns = f" of {plain_text.listed(self.columns)}" if self.columns else ""

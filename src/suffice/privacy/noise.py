@@ -9,9 +9,9 @@ them by name. ``owner/`` and ``audit/`` use them, and nobody else. The proofs ar
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,9 +48,12 @@ class Sensitivity:
 class Noise(ABC):
     """A calibrated mechanism: what it costs (``event``) and how far it spreads (``variance``).
 
-    Both are known before any private number is seen; ``add`` draws the noise.
+    Both are known before any private number is seen; ``add`` draws the noise. ``needs_delta`` says
+    whether it needs a delta above 0.
     """
 
+    name: ClassVar[str]
+    needs_delta: ClassVar[bool] = False
     sensitivity: Sensitivity
     event: Event
     scale: float
@@ -59,6 +62,11 @@ class Noise(ABC):
         # e^-100 and less: the chance that one coordinate of this noise reaches LARGEST_SUM.
         if not self.scale * (self.sensitivity.dimension + 100) < LARGEST_SUM:
             raise ParameterError("epsilon is too small: the noise would not fit into 64 bits.")
+
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
+        """Return the least noise that costs at most ``epsilon`` at ``delta``."""
 
     @property
     @abstractmethod
@@ -101,32 +109,22 @@ def _opendp(values: Integers, measurement: Any) -> Integers:
     return np.asarray(measurement(values.tolist()), dtype=np.int64)
 
 
-def _integer_vectors(dimension: int) -> Any:
-    """Return opendp's domain of integer vectors; its own modules, since its prelude takes a second.
+def _measurement(law: str, dimension: int, scale: float) -> Any:
+    """Return opendp's discrete Laplace or Gaussian mechanism of this scale, on integer vectors.
 
-    (The prelude imports scikit-learn, polars and pandas where they are installed.)
+    Its own modules are imported, since its prelude takes a second: that imports scikit-learn,
+    polars and pandas where they are installed.
     """
     from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")  # opendp's flag for constructors whose proof is not yet vetted
-    return vector_domain(atom_domain(T="i64"), size=dimension)
-
-
-def _laplace(dimension: int, scale: float) -> Any:
-    """Return opendp's discrete Laplace mechanism of this scale."""
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-
-    return make_laplace(_integer_vectors(dimension), l1_distance(T="i64"), scale)
-
-
-def _gaussian(dimension: int, scale: float) -> Any:
-    """Return opendp's discrete Gaussian mechanism of this scale."""
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-
-    return make_gaussian(_integer_vectors(dimension), l2_distance(T="f64"), scale)
+    integers = vector_domain(atom_domain(T="i64"), size=dimension)
+    if law == "laplace":
+        return make_laplace(integers, l1_distance(T="i64"), scale)
+    return make_gaussian(integers, l2_distance(T="f64"), scale)
 
 
 @dataclass(frozen=True)
@@ -138,22 +136,27 @@ class LaplaceNoise(CellNoise):
     Laplace pair, which composes better than "any pure mechanism" (proofs/laplace.md).
     """
 
+    name: ClassVar[str] = "laplace"
+
     @classmethod
-    def calibrated(cls, sensitivity: Sensitivity, epsilon: float) -> "LaplaceNoise":
-        """Return the least noise that costs at most ``epsilon``."""
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
+        """Return the least noise that costs at most ``epsilon``; no delta is needed."""
+        del delta
         epsilon = calibrate.check_epsilon(epsilon)
         reach = sensitivity.l1 + 2
         scale = reach / epsilon
         if scale >= LARGEST_SUM:
             raise ParameterError("epsilon is too small: the noise would not fit into 64 bits.")
-        while (stated := _laplace_epsilon(sensitivity.dimension, scale, reach)) > epsilon:
+        dimension = sensitivity.dimension
+        while (stated := float(_measurement("laplace", dimension, scale).map(reach))) > epsilon:
             scale = math.nextafter(scale, math.inf)
         return cls(sensitivity, Laplace(stated), scale)
 
     @classmethod
-    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> "LaplaceNoise":
+    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> Self:
         """Return noise of this ``scale``, in steps; what it costs follows from it."""
-        stated = _laplace_epsilon(sensitivity.dimension, scale, sensitivity.l1 + 2)
+        measurement = _measurement("laplace", sensitivity.dimension, scale)
+        stated = float(measurement.map(sensitivity.l1 + 2))
         return cls(sensitivity, Laplace(stated), scale)
 
     @property
@@ -162,11 +165,7 @@ class LaplaceNoise(CellNoise):
         return 1 / (2 * math.sinh(0.5 / self.scale) ** 2)
 
     def _add(self, values: Integers) -> Integers:
-        return _opendp(values, _laplace(values.size, self.scale))
-
-
-def _laplace_epsilon(dimension: int, scale: float, reach: int) -> float:
-    return float(_laplace(dimension, scale).map(reach))
+        return _opendp(values, _measurement("laplace", values.size, self.scale))
 
 
 # Outside this many standard deviations a Gaussian coordinate is counted as a failure: 2 e^(-98).
@@ -185,10 +184,12 @@ class GaussianNoise(CellNoise):
     event (proofs/gaussian.md).
     """
 
+    name: ClassVar[str] = "gaussian"
+    needs_delta: ClassVar[bool] = True
     event: Gaussian
 
     @classmethod
-    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float) -> "GaussianNoise":
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
         """Return the least noise that costs at most ``epsilon`` at ``delta``."""
         epsilon = calibrate.check_epsilon(epsilon)
         delta = calibrate.check_delta(delta, positive=True)
@@ -200,7 +201,7 @@ class GaussianNoise(CellNoise):
         return cls(sensitivity, event, multiplier * sensitivity.l2)
 
     @classmethod
-    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> "GaussianNoise":
+    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> Self:
         """Return noise of this ``scale``, in steps; what it costs follows from it."""
         return cls(sensitivity, cls._event(sensitivity, scale / sensitivity.l2), scale)
 
@@ -222,7 +223,7 @@ class GaussianNoise(CellNoise):
         return self.scale**2
 
     def _add(self, values: Integers) -> Integers:
-        return _opendp(values, _gaussian(values.size, self.scale))
+        return _opendp(values, _measurement("gaussian", values.size, self.scale))
 
 
 @dataclass(frozen=True)
@@ -233,9 +234,12 @@ class KNormNoise(Noise):
     (Hardt & Talwar 2010 for the 2-norm ball; the lattice sampler is exact, proofs/knorm.md).
     """
 
+    name: ClassVar[str] = "knorm"
+
     @classmethod
-    def calibrated(cls, sensitivity: Sensitivity, epsilon: float) -> "KNormNoise":
-        """Return the least noise that costs at most ``epsilon``."""
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
+        """Return the least noise that costs at most ``epsilon``; no delta is needed."""
+        del delta
         epsilon = calibrate.check_epsilon(epsilon)
         scale = sensitivity.l2 / epsilon * (1 + 1e-12)
         return cls(sensitivity, Pure(epsilon), scale)
@@ -249,29 +253,8 @@ class KNormNoise(Noise):
         return values + knorm.sample(values.size, self.scale)
 
 
-class NoiseLaw(NamedTuple):
-    """One law of noise: what draws it, how it is calibrated, whether it needs a delta above 0.
-
-    ``calibrate(sensitivity, epsilon, delta)`` returns the least noise that costs no more.
-    """
-
-    sampler: type[Noise]
-    calibrate: Callable[[Sensitivity, float, float], Noise]
-    needs_delta: bool
-
-
-NOISES: Mapping[str, NoiseLaw] = {
-    "laplace": NoiseLaw(
-        LaplaceNoise,
-        lambda reach, epsilon, _: LaplaceNoise.calibrated(reach, epsilon),
-        needs_delta=False,
-    ),
-    "gaussian": NoiseLaw(GaussianNoise, GaussianNoise.calibrated, needs_delta=True),
-    "knorm": NoiseLaw(
-        KNormNoise,
-        lambda reach, epsilon, _: KNormNoise.calibrated(reach, epsilon),
-        needs_delta=False,
-    ),
+NOISES: Mapping[str, type[Noise]] = {
+    law.name: law for law in (LaplaceNoise, GaussianNoise, KNormNoise)
 }
 
 
@@ -284,7 +267,7 @@ def calibrated_noise(
     """
     if name not in NOISES:
         raise ParameterError(f"{name!r} is not additive noise. Use {' or '.join(NOISES)}.")
-    return NOISES[name].calibrate(sensitivity, epsilon, delta)
+    return NOISES[name].calibrated(sensitivity, epsilon, delta)
 
 
 def needs_delta(name: str) -> bool:
@@ -293,8 +276,3 @@ def needs_delta(name: str) -> bool:
     Names that are not in the table (``response``, or a choice such as ``auto``) do not.
     """
     return name in NOISES and NOISES[name].needs_delta
-
-
-def noise_name(noise: Noise) -> str:
-    """Return the name of some noise."""
-    return next(name for name, law in NOISES.items() if type(noise) is law.sampler)

@@ -448,11 +448,6 @@ def operator_sensitivity(codes: np.ndarray, shape: Shape | None, classes: int) -
     return Sensitivity(math.ceil(math.sqrt(dimension) * two), two, dimension)
 
 
-def mechanism_name(noise: Noise) -> str:
-    """Return the name of the mechanism behind some noise."""
-    return "gaussian" if isinstance(noise, GaussianNoise) else "knorm"
-
-
 _STEPS_PER_ROW = 2**30  # of the length of one row
 MOST_SAMPLES = 2**20
 

@@ -57,7 +57,6 @@ from suffice.owner.parties.contribution import (
     ClassSums,
     check_samples,
     choose_method,
-    mechanism_name,
     operator_sensitivity,
     whitened_shape,
 )
@@ -677,7 +676,7 @@ class _OperatorProcedure(PartyProcedure):
         """Return the operator, in the coordinates of the pipeline."""
         sums = (noisy if self.back is None else noisy @ self.back.T) * self.unit
         operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
-        details = {"mechanism": mechanism_name(self.noise), "step": self.public.auxiliary.step}
+        details = {"mechanism": self.noise.name, "step": self.public.auxiliary.step}
         return {"mean_operator": operator}, details
 
 
@@ -749,7 +748,7 @@ class NoisyVotes(PartyProcedure):
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the votes."""
         enrolled = self.public.enrolled.count
-        details = {"mechanism": mechanism_name(self.noise), "enrolled": enrolled}
+        details = {"mechanism": self.noise.name, "enrolled": enrolled}
         return {"votes": noisy * self.unit}, details
 
 
