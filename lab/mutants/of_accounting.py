@@ -203,8 +203,8 @@ MUTANTS = (
     Mutant(
         "binomial-edges-lost",
         "privacy/binomial.py",
-        "return losses, masses, max(infinite, 1 - float(masses.sum()), 0.0)",
-        "return losses, masses, 0.0",
+        "infinite = max(infinite, 1 - float(masses.sum()), 0.0)",
+        "infinite = 0.0",
         ("privacy/test_binomial.py",),
         "Sums that tell a value with certainty are not counted.",
     ),

@@ -148,7 +148,7 @@ MUTANTS = (
         "classes-chosen-by-who-asks",
         "owner/mechanism.py",
         "classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset",
-        "classes, ledger, dataset = None, payment.ledger, payment.dataset",
+        "classes, ledger, dataset = mechanism.declared_classes(), None, payment.dataset",
         (
             "owner/ledger/test_changed_data.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
         ),

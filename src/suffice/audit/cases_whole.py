@@ -57,7 +57,7 @@ class _Whole(Subject):
     spoil: Spoil = lambda release, _: release
 
     def space(self) -> Space:
-        labels = (tuple(range(len(self.mechanism.declared_classes() or ()))),) * len(_SOME)
+        labels = (tuple(range(len(self.mechanism.classes or ()))),) * len(_SOME)
         return Space((self.names, *labels), tuple(range(1, 1 + len(labels))))
 
     def source(self, data: DataSet) -> Source:

@@ -233,8 +233,13 @@ def _randomised_records(question: Question, summary: Summary) -> RandomizedRespo
     names = summary.sample.rows.schema.names
     cells = len(names) + 1 if question.private == Private.RECORDS else 1
     epsilon = question.epsilon / cells
-    states = {name: _states(summary, name) for name in names if name in summary.counts}
-    ranges = {name: _range(summary, name) for name in names if name not in summary.counts}
+    states, ranges = {}, {}
+    for name in names:
+        if name not in summary.counts:
+            ranges[name] = _range(summary, name)
+            continue
+        values = sorted(str(value) for value in summary.counts[name] if value is not None)
+        states[name] = values if len(values) > 1 else [*values, f"not {''.join(values)}"]
     flips = {
         name: _rounded((len(values) - 1) / (math.exp(epsilon) + len(values) - 1), ROUND_CEILING)
         for name, values in states.items()
@@ -253,12 +258,6 @@ def _randomised_records(question: Question, summary: Summary) -> RandomizedRespo
         kernel="laplace",
         delta=0.0,
     )
-
-
-def _states(summary: Summary, name: str) -> list[str]:
-    """Return the categories of public rows, two at least."""
-    values = sorted(str(value) for value in summary.counts[name] if value is not None)
-    return values if len(values) > 1 else [*values, f"not {''.join(values)}"]
 
 
 def _range(summary: Summary, name: str) -> tuple[float, float]:

@@ -41,7 +41,7 @@ from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.codec import load
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical, plain
-from suffice.tables.columns import Classes, Roles, canonical_class, check_classes, resolve_roles
+from suffice.tables.columns import Classes, Roles, canonical_class, resolve_roles
 from suffice.tables.pipeline import Pipeline, evenly_spaced
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_columns, open_table
@@ -535,11 +535,6 @@ class LabelMechanism(Preprocessing, Mechanism[PublicTable]):
     """
 
     source = PublicSource
-    classes: Sequence[Any]
-
-    def declared_classes(self) -> Classes:
-        """Return the declared classes."""
-        return check_classes(self.classes)
 
     def public(self, source: PublicSource) -> PublicTable:
         """Return the rows, all of whose columns but the label are public, and their pipeline."""

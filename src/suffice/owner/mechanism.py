@@ -41,7 +41,7 @@ from suffice.release.codec import decode
 from suffice.release.kinds import kind_named
 from suffice.release.release import Release, encode
 from suffice.strict_json import canonical
-from suffice.tables.columns import Classes, StrangeLabelsError, canonical_class
+from suffice.tables.columns import Classes, StrangeLabelsError, canonical_class, check_classes
 from suffice.tables.table import check_order, order_columns
 from suffice.tables.terms import Origin, Provenance
 
@@ -234,9 +234,9 @@ def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) 
             " another column, such as a key."
         )
     source.check()
-    classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset
-    if classes is None:
+    if mechanism.classes is None:
         return
+    classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset
     folded = [str(name).casefold() for name in classes]
     alike = [str(name) for name in classes if folded.count(str(name).casefold()) > 1]
     if alike:
@@ -419,6 +419,7 @@ class Mechanism(ABC, Generic[P]):
     plan_help: ClassVar[str] = ""
     source: ClassVar[type[Source]] = Source
     planner: ClassVar[type[Any] | None] = None
+    classes: Any = None  # the labels that can occur, where a table has one
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -476,9 +477,9 @@ class Mechanism(ABC, Generic[P]):
     def check_payment(self, source: Any, payment: Payment) -> None:
         """Raise if an input besides the table was not charged to this ledger."""
 
-    def declared_classes(self) -> Classes | None:
-        """Return the declared classes of the label, where a table has one."""
-        return None
+    def declared_classes(self) -> Classes:
+        """Return the declared classes of the label."""
+        return check_classes(self.classes)
 
     @abstractmethod
     def public(self, source: Any) -> P:

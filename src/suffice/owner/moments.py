@@ -44,7 +44,7 @@ from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
 from suffice.release.release import Covariance, Release
-from suffice.tables.columns import Classes, check_classes
+from suffice.tables.columns import Classes
 from suffice.tables.pipeline import encode
 
 _TAIL_RADIUS = 14.0  # deviations: a coordinate beyond counts as a failure, 2 e^(-98)
@@ -166,10 +166,11 @@ class MomentPass(RecordPass):
     """Takes in private records, on any engine; no record, whatever it holds, is an error."""
 
     def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
-        super().__init__(rows, classes, identified=identified)
+        identified = identified or bool(rows.named_rows)
+        super().__init__(rows.table, rows.roles.features, classes, identified=identified)
+        self._rows, self.unknown = rows, Counter[str]()
         self._codes = RowCodes(rows.pipeline)
         self._sums = MomentSums(self._codes.width, len(classes))
-        self.unknown: Counter[str] = Counter()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records; no cell is an error.
@@ -382,10 +383,6 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         super().__post_init__()
         check_promise(self)
         check_delta(self.delta, positive=True)
-
-    def declared_classes(self) -> Classes:
-        """Return the declared classes."""
-        return check_classes(self.classes)
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""

@@ -279,8 +279,10 @@ class RadoPass(RecordPass):
     def __init__(
         self, procedure: "RadoProcedure", state: State | None, *, identified: bool
     ) -> None:
-        super().__init__(procedure.rows, procedure.classes, identified=identified)
-        self._procedure, self.state = procedure, state
+        rows, classes = procedure.rows, procedure.classes
+        identified = identified or bool(rows.named_rows)
+        super().__init__(rows.table, rows.roles.features, classes, identified=identified)
+        self._rows, self._procedure, self.state = rows, procedure, state
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records."""

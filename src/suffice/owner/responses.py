@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,8 @@ from suffice.options import (
     states,
     value_or_by_column,
 )
-from suffice.owner.labelled import CellFingerprint, LabelFingerprint
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure, Public
+from suffice.owner.scaling import RecordPass
 from suffice.owner.source import LabelledBatch, LabelledPart, Source, labelled_parts
 from suffice.privacy.accounting import Composed
 from suffice.privacy.calibrate import check_delta
@@ -42,7 +42,6 @@ from suffice.strict_json import canonical
 from suffice.tables.columns import (
     Classes,
     Roles,
-    check_classes,
     feature_names,
     is_categorical,
     numeric_column,
@@ -250,34 +249,19 @@ def _together(events: Sequence[Event]) -> Event:
     return Composed((pure, joined))
 
 
-Channels = Mapping[Flips | Added, Channel]
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class PrivateCells:
-    """The exact cells of all records, in memory, and what identifies them; an accumulator.
+class PrivateCells(RecordPass):
+    """The exact cells of all records, in memory. A cell outside its domain is an error."""
 
-    ``cells`` is their fingerprint, where a ledger wants one. A cell outside its domain is an error.
-    """
-
-    def __init__(
-        self,
-        columns: Sequence[SpreadColumn],
-        channels: Channels,
-        classes: Classes,
-        cells: CellFingerprint | None = None,
-    ) -> None:
-        self._discrete = [c for c in columns if c.states is not None]
-        self._continuous = [c for c in columns if c.states is None]
-        self._channels = channels
-        self._labels, self._cells = LabelFingerprint(classes), cells
+    def __init__(self, public: "DeclaredTable", *, identified: bool) -> None:
+        features, declared = public.roles.features, public.declared
+        super().__init__(public.table, features, public.classes, identified=identified)
+        self._discrete = [c for c in declared.columns if c.states is not None]
+        self._continuous = [c for c in declared.columns if c.states is None]
+        self._channels = declared.channels
         self._parts: list[Cells] = []
-
-    def lead(self) -> None:
-        """Say that no records come before these."""
-        self._labels.lead()
-        if self._cells is not None:
-            self._cells.lead()
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in records with their labels."""
@@ -288,17 +272,13 @@ class PrivateCells:
         exact = np.empty((len(self._continuous), records.num_rows), dtype=np.int64)
         for j, column in enumerate(self._continuous):
             exact[j] = self._lattice(column).exact(_numbers(records.column(column.name), column))
-        self._labels.update(batch.codes)
-        if self._cells is not None:
-            self._cells.update(records)
+        super().update(batch)
         labels = batch.codes.astype(np.uint8)
         self._parts.append((labels, np.ascontiguousarray(codes.T), exact.T))
 
-    def merge(self, other: "PrivateCells") -> None:
+    def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the records that follow."""
-        self._labels.merge(other._labels)  # one of us
-        if self._cells is not None and other._cells is not None:
-            self._cells.merge(other._cells)
+        super().merge(other)
         self._parts += other._parts
 
     def result(self) -> Cells:
@@ -313,19 +293,6 @@ class PrivateCells:
         lattice = self._channels[column.noise]
         assert isinstance(lattice, Lattice)  # noqa: S101  # for the type checker
         return lattice
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return sum(len(labels) for labels, _, _ in self._parts)
-
-    @property
-    def fingerprint(self) -> bytes:
-        """What identifies the people: their labels in order, as for every other release, and cells.
-
-        The cells are those of the table, so that another noise is no other data.
-        """
-        return self._labels.result() + (b"" if self._cells is None else self._cells.result())
 
     def randomised(self, label: Response) -> dict[str, np.ndarray]:
         """Return the arrays of a release: one fresh answer, code or number per cell."""
@@ -418,10 +385,7 @@ class RandomisedRecords(Procedure[PrivateCells]):
 
     def accumulator(self, *, identified: bool) -> PrivateCells:
         """Return an empty set of cells."""
-        table, declared = self.public.table, self.public.declared
-        features = self.public.roles.features
-        cells = CellFingerprint(table.schema, features) if identified else None
-        return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
+        return PrivateCells(self.public, identified=identified)
 
     def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
         """Return the guarantees per label, attribute and record."""
@@ -570,10 +534,6 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_delta(self.delta)
-
-    def declared_classes(self) -> Classes:
-        """Return the declared classes."""
-        return check_classes(self.classes)
 
     def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""

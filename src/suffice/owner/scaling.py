@@ -23,7 +23,6 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.engine import Computing
 from suffice.engines.summary import fit_pipeline
 from suffice.errors import ParameterError, TableError
 from suffice.options import (
@@ -283,7 +282,21 @@ class PrivateScaling:
         if pipeline is None and scaled_by == "declared":
             pipeline = self._declared(roles, texts, ranges)
         elif pipeline is None:
-            pipeline = self._fitted(public, table, roles, source)
+            # Of public columns, or else of private ones; no label is read.
+            fitted_on = table if public is None else public
+            resolve_roles(fitted_on.schema, features=roles.features)
+            declared = dict(self.categories or {})
+            summary = public_summary(fitted_on, roles.features, frozenset(declared), source)
+            origin = PRIVATE_ROWS if public is None else public_rows(summary.rows_hash)
+            fitted = fit_pipeline(
+                summary,
+                roles.features,
+                categories=declared,
+                missing=self.missing,
+                clip=self.clip,
+                map_spec=self.map,
+            )
+            pipeline = replace(fitted, origin=origin)
         rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
         if protect:
             with_codes = _with_codes(rows, self.intercept)
@@ -373,25 +386,6 @@ class PrivateScaling:
                 )
             ranges[name] = low, high
         return ranges
-
-    def _fitted(
-        self, public: Table | None, private: Table, roles: Roles, computing: Computing
-    ) -> Pipeline:
-        """Return the pipeline of public columns, or else of private ones; no label is read."""
-        table = private if public is None else public
-        resolve_roles(table.schema, features=roles.features)
-        declared = dict(self.categories or {})
-        summary = public_summary(table, roles.features, frozenset(declared), computing)
-        fitted = fit_pipeline(
-            summary,
-            roles.features,
-            categories=declared,
-            missing=self.missing,
-            clip=self.clip,
-            map_spec=self.map,
-        )
-        origin = PRIVATE_ROWS if public is None else public_rows(summary.rows_hash)
-        return replace(fitted, origin=origin)
 
     def _declared(
         self, roles: Roles, texts: Collection[str], ranges: Mapping[str, Range]
@@ -574,12 +568,11 @@ class RecordPass(ABC):
     given pipeline names the rows that it was fitted on.
     """
 
-    def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
-        identified = identified or bool(rows.named_rows)
-        self._rows = rows
+    def __init__(
+        self, table: Table, features: Sequence[str], classes: Classes, *, identified: bool
+    ) -> None:
         self.labels = LabelFingerprint(classes, identified=identified)
-        features = rows.roles.features
-        self.cells = CellFingerprint(rows.table.schema, features) if identified else None
+        self.cells = CellFingerprint(table.schema, features) if identified else None
         self.count = 0
 
     def lead(self) -> None:

@@ -328,25 +328,19 @@ class _Collection(Mechanism[_Answered]):
 
     def public(self, source: Source) -> _Answered:
         """Return what the survey declares of its answers."""
-        records, classes = _declared(self.survey)
-        return _Answered(self.survey, source.data, records, classes)
+        columns = {}
+        for question in self.survey.content["questions"]:
+            column = {key: v for key, v in question.items() if key not in {"text", "guarantee"}}
+            columns[question["name"]] = SpreadColumn.from_json(column)
+        label = columns.pop(self.survey.content["label"])
+        assert isinstance(label.noise, Flips)  # noqa: S101  # for the type checker
+        channels = {column.noise: channel_of(column.noise) for column in columns.values()}
+        records = DeclaredRecords(tuple(columns.values()), channels, response_of(label.noise))
+        return _Answered(self.survey, source.data, records, label.states or ())
 
     def choose(self, public: _Answered) -> _CollectedRecords:
         """Return the records as they came: nothing is chosen."""
         return _CollectedRecords(public)
-
-
-def _declared(survey: Survey) -> tuple[DeclaredRecords, tuple[Any, ...]]:
-    """Return what the survey declares about its records, and the answers to its label."""
-    columns = {}
-    for question in survey.content["questions"]:
-        column = {key: v for key, v in question.items() if key not in {"text", "guarantee"}}
-        columns[question["name"]] = SpreadColumn.from_json(column)
-    label = columns.pop(survey.content["label"])
-    assert isinstance(label.noise, Flips)  # noqa: S101  # for the type checker
-    channels = {column.noise: channel_of(column.noise) for column in columns.values()}
-    records = DeclaredRecords(tuple(columns.values()), channels, response_of(label.noise))
-    return records, label.states or ()
 
 
 def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:

@@ -92,14 +92,11 @@ def event_from_json(data: object) -> Event:
     if data.get("event") != Composed.name:
         return single_event(data)
     parts = data.get("events")
-    flat = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
-    if set(data) != {"event", "events"} or not flat or any(map(_is_composed, parts or ())):
+    few = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
+    inner = [part.get("event") for part in parts or () if isinstance(part, dict)] if few else []
+    if set(data) != {"event", "events"} or not few or Composed.name in inner:
         raise CorruptFileError("A composed privacy event must hold a flat list of events.")
     return Composed(tuple(event_from_json(part) for part in parts or ()))
-
-
-def _is_composed(part: object) -> bool:
-    return isinstance(part, dict) and part.get("event") == Composed.name
 
 
 def compose_events(events: Iterable[Event]) -> Event:
@@ -224,7 +221,13 @@ class Effort:
         if (computation := (tuple(events), delta)) in self._computed:
             return
         self._computed.add(computation)
-        points = _points(events)
+        # About how many numbers the distributions of the events have, all together.
+        interval, bounded = _INTERVAL * min(1.0, _FINE_EVENTS / len(events)), Pure | Approximate
+        losses = (
+            event.bound if isinstance(event, bounded) else event.epsilon(CONVOLUTION_ERROR)
+            for event in events
+        )
+        points = 2 / interval * math.fsum(losses)
         self._work += points * (1 + len(events) / 40)  # as measured: convolving starts small
         if points > _MOST_POINTS or self._work > _MOST_WORK:
             raise _too_many()
@@ -257,16 +260,12 @@ def as_stated(event: Composed, delta: float, epsilon: float, effort: Effort) -> 
     dearest = max(part.epsilon(delta) for part in joined)
     if epsilon > most or least < dearest or not _within(joined, delta, least):
         raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
-    if least < sum_bound and not _is_pair(joined):
+    is_pair = len(joined) == 2 and {type(part) for part in joined} == {Pure, Gaussian}
+    if least < sum_bound and not is_pair:  # of a pair the exact curve is known
         effort.convolve(joined, delta)
         if not math.isclose(epsilon, _composed_epsilon(tuple(parts), delta), rel_tol=_AGREES):
             raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
     return replace(event, stated=(delta, epsilon))
-
-
-def _is_pair(events: Sequence[Event]) -> bool:
-    """Say whether the events are a pure loss and a Gaussian, whose exact curve is known."""
-    return len(events) == 2 and {type(event) for event in events} == {Pure, Gaussian}
 
 
 def _within(events: Sequence[Event], delta: float, epsilon: float) -> bool:
@@ -280,20 +279,6 @@ def _within(events: Sequence[Event], delta: float, epsilon: float) -> bool:
     cost = likelier * gaussian_delta(loss - bound, gaussian.multiplier)
     cost += (1 - likelier) * gaussian_delta(loss + bound, gaussian.multiplier)
     return cost <= (delta - gaussian.tail) * math.exp(-gaussian.slack) * (1 + _AGREES)
-
-
-def _points(events: Sequence[Event]) -> float:
-    """Return about how many numbers the distributions of the events have, all together."""
-    interval = _INTERVAL * min(1.0, _FINE_EVENTS / len(events))
-    bounded = Pure | Approximate
-    return (
-        2
-        / interval
-        * math.fsum(
-            event.bound if isinstance(event, bounded) else event.epsilon(CONVOLUTION_ERROR)
-            for event in events
-        )
-    )
 
 
 def fits(charges: Sequence[Event], epsilon: float, delta: float) -> bool:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from suffice.errors import ParameterError
 from suffice.privacy import calibrate
@@ -34,17 +33,12 @@ def truncation(trials: int, epsilon: float) -> int:
     beta = 1 / (1 + math.exp(calibrate.check_epsilon(epsilon) / 2))
     low = math.ceil(beta * (trials + 1))
     if 2 * low > trials:
+        beta = (trials // 2) / (trials + 1)  # where beta (m + 1) = floor(m / 2)
+        least = 2 * math.log((1 - beta) / beta) if beta > 0 else math.inf
         raise ParameterError(
-            f"This truncation leaves no subset sums: with {trials} rows it must exceed"
-            f" {_least_truncation(trials):.3g}."
+            f"This truncation leaves no subset sums: with {trials} rows it must exceed {least:.3g}."
         )
     return low
-
-
-def _least_truncation(trials: int) -> float:
-    """Return the epsilon at which beta (m + 1) = floor(m / 2)."""
-    beta = (trials // 2) / (trials + 1)
-    return 2 * math.log((1 - beta) / beta) if beta > 0 else math.inf
 
 
 def edge_mass(trials: int, low: int = 0) -> float:
@@ -78,8 +72,15 @@ def _loss_distribution(trials: int, low: int) -> Any:
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
+    from scipy.stats import binom
 
-    losses, masses, infinite = _losses(trials, low)
+    reach = math.ceil(_TAIL * math.sqrt(trials))
+    first, last = max(low + 1, trials // 2 - reach), min(trials - low, trials // 2 + reach)
+    outcomes = np.arange(first, last + 1)
+    masses = binom.pmf(outcomes, trials, 0.5) / (1 - 2 * binom.cdf(low - 1, trials, 0.5))
+    losses = np.log((trials - outcomes + 1) / outcomes)
+    infinite = edge_mass(trials, low) if first == low + 1 else 0.0
+    infinite = max(infinite, 1 - float(masses.sum()), 0.0)
     interval = 2 / math.sqrt(trials) / _CELLS
     cells = np.floor(losses / interval).astype(np.int64)
     over = losses - cells * interval
@@ -90,22 +91,6 @@ def _loss_distribution(trials: int, low: int) -> Any:
         totals[int(cell) + 1] = totals.get(int(cell) + 1, 0.0) + float(high_mass)
     pmf = pld_pmf.create_pmf(totals, interval, infinite, pessimistic_estimate=True)
     return pld.PrivacyLossDistribution(pmf)
-
-
-Vector = NDArray[np.float64]
-
-
-def _losses(trials: int, low: int) -> tuple[Vector, Vector, float]:
-    """Return the finite losses, their masses, and the mass of an infinite one."""
-    from scipy.stats import binom
-
-    reach = math.ceil(_TAIL * math.sqrt(trials))
-    first, last = max(low + 1, trials // 2 - reach), min(trials - low, trials // 2 + reach)
-    outcomes = np.arange(first, last + 1)
-    masses = binom.pmf(outcomes, trials, 0.5) / (1 - 2 * binom.cdf(low - 1, trials, 0.5))
-    losses = np.log((trials - outcomes + 1) / outcomes)
-    infinite = edge_mass(trials, low) if first == low + 1 else 0.0
-    return losses, masses, max(infinite, 1 - float(masses.sum()), 0.0)
 
 
 def most_draws(trials: int, epsilon: float, delta: float, low: int = 0) -> int:

@@ -77,12 +77,7 @@ def _count_factor(classes: int) -> float:
 def free_proportions_weight(classes: int, mean: float, operator: float) -> float:
     """Return the largest weight of the class counts that does not raise the sensitivity.
 
-    Parameters
-    ----------
-    classes : int
-        The number of classes.
-    mean, operator : float
-        The weights of the sum of rows, and of the sums of rows by class.
+    ``mean`` and ``operator`` are the weights of the sum of rows, and of the sums of rows by class.
 
     Examples
     --------
@@ -97,16 +92,8 @@ def default_weights(classes: int, multiplier: float, rows: int) -> BlockWeights:
     """Return the weights of a release, from public numbers alone.
 
     Class counts get the weight that costs nothing. Where their noise would still exceed a
-    proportion of 0.1, they get more, and the sensitivity grows.
-
-    Parameters
-    ----------
-    classes : int
-        The number of classes.
-    multiplier : float
-        The deviation of the noise over the sensitivity.
-    rows : int
-        The number of records.
+    proportion of 0.1, they get more, and the sensitivity grows. ``multiplier`` is the deviation of
+    the noise over the sensitivity.
 
     Examples
     --------

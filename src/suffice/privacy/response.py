@@ -159,7 +159,11 @@ class Response:
             return lambda codes, words, out: bool(
                 kernel.respond_uniform(codes, words, same, width, self.states, out)
             )
-        ends = self._ends()
+        table: list[list[Any]] = []  # cumulative weights per state; the last end is never compared
+        for column in self.weights:
+            totals = np.cumsum(np.array(column[:-1], dtype=object))
+            table.append([*totals.tolist(), _WHOLE - 1])
+        ends = np.array(table, dtype=np.uint64)
         return lambda codes, words, out: bool(kernel.respond_by_table(codes, words, ends, out))
 
     @cached_property
@@ -172,14 +176,6 @@ class Response:
             for i, w in enumerate(column)
         )
         return (same, width) if uniform and width <= _WHOLE // 4 else None
-
-    def _ends(self) -> NDArray[np.uint64]:
-        """Return cumulative weights per state; the last end, 2^64, is never compared with."""
-        ends: list[list[Any]] = []
-        for column in self.weights:
-            totals = np.cumsum(np.array(column[:-1], dtype=object))
-            ends.append([*totals.tolist(), _WHOLE - 1])
-        return np.array(ends, dtype=np.uint64)
 
 
 _LARGEST_TOTAL = 2**62
