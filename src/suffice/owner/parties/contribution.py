@@ -31,7 +31,7 @@ from suffice.owner.mean_operator import (
     operator_columns,
     whitening,
 )
-from suffice.privacy.noise import GaussianNoise, Noise, Sensitivity
+from suffice.privacy.noise import Sensitivity
 from suffice.release.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
 from suffice.tables.columns import (
     Classes,
