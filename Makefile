@@ -41,7 +41,7 @@ golden: .venv/made  ## make the golden files of all that is published anew, and 
 	cd tests && ../$(PY) -m golden.make
 
 docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site into build/docs
-	$(PY) -m suffice.cli.reference > docs/cli.md
+	$(PY) docs/cli_reference.py > docs/cli.md
 	$(PY) docs/import_graph.py
 	$(PY) docs/accuracy_figure.py
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs

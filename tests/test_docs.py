@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cli_reference import reference
 from followed_pages import ROOT, check_output, glossary, run, steps
 from suffice.audit.registry import all_cases
-from suffice.cli.reference import reference
 from suffice.demo.story import clinic_network, write_tables
 
 README = ROOT / "README.md"

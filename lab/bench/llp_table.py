@@ -117,8 +117,8 @@ def linear(
 def alternating(task: Task, bags: BagMoments, lam: float, method: AlternatingMeanMap) -> np.ndarray:
     weights = method.start.weights(bags)
     first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-    solution = alternate(task.rows, bags, first, replace(method, lam=lam))
-    return fitted(task.rows, solution.operator, lam)
+    operator, _ = alternate(task.rows, bags, first, replace(method, lam=lam))
+    return fitted(task.rows, operator, lam)
 
 
 def majority(task: Task, bags: BagMoments, lam: float, method: None) -> np.ndarray:

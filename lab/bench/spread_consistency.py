@@ -69,7 +69,7 @@ def errors(draw: Callable[..., Drawn], count: int, seed: int) -> dict[str, float
     codes = flipped(labels, 1 - _LABEL_KEEP, rng, 2)
     channel = Flips(2, keep=_LABEL_KEEP).matrix
     records = Corrupted(columns, tuple(dirty.T))
-    found = dict(spread_baselines(records, codes, channel, (0, 1)))
+    found = dict(spread_baselines(records, codes, channel))
     for name, prior in (("spread", "learned"), ("spread, independent prior", "marginals")):
         model = SpreadClassifier(prior=prior, lam=0.0)
         found[name] = model.fit_corrupted(records, codes, channel, (0, 1))

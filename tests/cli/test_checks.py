@@ -15,10 +15,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import typer
 
+from cli_reference import commands as commands_by_path
 from suffice.cli import releases, survey
 from suffice.cli.building import check_outputs, make_folder, refuse_unused
 from suffice.cli.main import app
-from suffice.cli.reference import commands as commands_by_path
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger import Ledger
 from suffice.owner.survey import new_survey

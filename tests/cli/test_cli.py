@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.cli.reference import reference
+from cli_reference import reference
 
 ENVIRONMENT = {"COLUMNS": "200", "NO_COLOR": "1"}
 

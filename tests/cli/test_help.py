@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from cli_reference import commands, reference
 from suffice.audit import auditor, registry
 from suffice.cli.building import EXAMPLES, example_of, summary_of
 from suffice.cli.main import SECTIONS, app
-from suffice.cli.reference import commands, reference
 from suffice.demo import story
 from suffice.demo.story import clinic_network
 from suffice.options import Group

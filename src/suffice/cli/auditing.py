@@ -164,8 +164,29 @@ def audit(options: _Audit, context: typer.Context) -> None:
             _audit_public_part(options, context)
         return
     from suffice.audit import auditor
+    from suffice.audit.registry import cases_at, selected
 
-    findings = _findings(options)
+    kinds, effort = tuple(options.kinds or ()), _THOROUGH if options.thorough else 1.0
+    with steps("auditing") as show_step:
+
+        def report(done: int, total: int, finding: Any) -> None:
+            show_step(done, total, f"{finding.name}: {finding.verdict}")
+            if not on_terminal():
+                say(f"{done}/{total} {finding.name}: {finding.verdict}", error=True)
+
+        cases: Sequence[Any]
+        findings: Any
+        if options.epsilon is None:
+            cases = list(selected(kinds))
+            show_step(0, len(cases), "the first cases")
+            findings = auditor.audit(cases, seed=options.seed, effort=effort, progress=report)
+        else:
+            cases, findings = cases_at(options.epsilon, kinds), []
+            for done, case in enumerate(cases, 1):
+                alpha = auditor.FAILURE / len(cases)
+                finding = auditor.audit_case(case, seed=options.seed, effort=effort, alpha=alpha)
+                findings.append(finding)
+                report(done, len(cases), finding)
     if options.output is not None:
         from suffice.pages.report import audit_page
         from suffice.release.file import write_whole
@@ -190,33 +211,6 @@ def audit(options: _Audit, context: typer.Context) -> None:
             say(f"Not as expected: {'; '.join(unexpected)}.", error=True)
     if unexpected:
         raise typer.Exit(1)
-
-
-def _findings(options: _Audit) -> Sequence[Any]:
-    """Return what the attacks found, case by case."""
-    from suffice.audit import auditor
-    from suffice.audit.registry import cases_at, selected
-
-    kinds, effort = tuple(options.kinds or ()), _THOROUGH if options.thorough else 1.0
-    with steps("auditing") as show_step:
-
-        def report(done: int, total: int, finding: Any) -> None:
-            show_step(done, total, f"{finding.name}: {finding.verdict}")
-            if not on_terminal():
-                say(f"{done}/{total} {finding.name}: {finding.verdict}", error=True)
-
-        if options.epsilon is None:
-            names = list(selected(kinds))
-            show_step(0, len(names), "the first cases")
-            return auditor.audit(names, seed=options.seed, effort=effort, progress=report)
-        cases = cases_at(options.epsilon, kinds)
-        findings = []
-        for case in cases:
-            alpha = auditor.FAILURE / len(cases)
-            finding = auditor.audit_case(case, seed=options.seed, effort=effort, alpha=alpha)
-            findings.append(finding)
-            report(len(findings), len(cases), finding)
-    return findings
 
 
 def _audit_public_part(options: _Audit, context: typer.Context) -> None:
@@ -304,7 +298,18 @@ def reproduce(
     from suffice.papers import reproduce as study
 
     if show_list:
-        _list(json=json)
+        entries = study.REPRODUCTIONS.values()
+        if json:
+            keys = ("name", "title", "paper", "seeds")
+            show_json(
+                [{k: getattr(e, k) for k in keys} | {"files": dict(e.files)} for e in entries]
+            )
+            return
+        heads = ("name", "what it shows", "paper", "needs in --data")
+        rows = [
+            (e.name, e.title, e.paper, ", ".join(e.files.values()) or "nothing") for e in entries
+        ]
+        show_table("Tables and figures of the papers", heads, rows)
         return
     used = [] if data is None else list(data.glob("*.parquet"))
     check_outputs(output, study.values_path(output), reads=used, force=force)
@@ -328,18 +333,3 @@ def reproduce(
         for note in result.notes:
             say(note)
     say("", f"The page with figures: {output}; its values: {values}")
-
-
-def _list(*, json: bool) -> None:
-    from suffice.papers.reproduce import REPRODUCTIONS
-
-    entries = REPRODUCTIONS.values()
-    if json:
-        keys = ("name", "title", "paper", "seeds")
-        show_json(
-            [{key: getattr(e, key) for key in keys} | {"files": dict(e.files)} for e in entries]
-        )
-        return
-    columns = ("name", "what it shows", "paper", "needs in --data")
-    rows = [(e.name, e.title, e.paper, ", ".join(e.files.values()) or "nothing") for e in entries]
-    show_table("Tables and figures of the papers", columns, rows)

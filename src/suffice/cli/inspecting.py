@@ -279,10 +279,9 @@ def _export(source: Path | bytes) -> _File:
 
     export = Export.load(source)
     content = plain(export.content)
-    return _File(
-        partial(show_pairs, _export_lines(export, content)),
-        lambda: {**content, "signed_by": export.signature.key.hex()},
-    )
+    lines = _export_lines(export, content)
+    signer = {"signed_by": export.signature.key.hex()}
+    return _File(partial(show_pairs, lines), lambda: {**content, **signer})
 
 
 def _export_lines(export: Any, content: Any) -> Iterator[Pair]:

@@ -140,14 +140,12 @@ def _bar(count: str) -> Any:
 class _Printed(logging.Handler):
     """Prints every note once, a line each, on stderr."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._lines: set[str] = set()
+    said: set[str]
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
-        if line not in self._lines:
-            self._lines.add(line)
+        if line not in self.said:
+            self.said.add(line)
             say(f"suffice: {line}", error=True)
 
 
@@ -155,7 +153,9 @@ def print_notes() -> None:
     """Print the library's notes from now on, each of them once."""
     for former in [h for h in LOGGER.handlers if isinstance(h, _Printed)]:
         LOGGER.removeHandler(former)
-    LOGGER.addHandler(_Printed())
+    printed = _Printed(logging.INFO)
+    printed.said = set()
+    LOGGER.addHandler(printed)
     LOGGER.setLevel(logging.INFO)
 
 

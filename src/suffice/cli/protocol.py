@@ -56,7 +56,23 @@ def describe_message(message: Any) -> Iterator[Pair]:
     content = message.to_json()
     yield "holds", _TITLES[message.name]
     if message.name == "proposal":
-        yield from _proposal_lines(message)
+        yield "proposal", message.digest
+        yield "asks for", phrase(message.kind)
+        yield "terms", _terms(content["terms"])
+        yield "rows", f"{message.rows.count:,} ({_shortened(message.rows.hash)})"
+        heading = f"{len(message.features):,} columns"
+        for start in range(0, len(message.features), _NAMES_PER_LINE):
+            names = message.features[start : start + _NAMES_PER_LINE]
+            yield heading, ", ".join(map(name, names))
+            heading = ""
+        yield "classes", listed(message.classes)
+        yield "missing values", phrase(message.missing)
+        if message.map is not None:
+            yield "feature map", phrase(message.map)
+        if message.pipeline is not None:
+            yield "scaled as", f"an earlier release (pipeline {_shortened(message.pipeline)})"
+        if message.purpose:
+            yield "purpose", phrase(message.purpose)
     else:
         yield "answer", message.digest
         yield "to proposal", _shortened(content["proposal"])
@@ -69,26 +85,6 @@ def describe_message(message: Any) -> Iterator[Pair]:
         more = len(reasons) - _REASONS
         lines = [phrase(str(reason)) for reason in reasons[:_REASONS]]
         yield "reasons", "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
-
-
-def _proposal_lines(proposal: Any) -> Iterator[Pair]:
-    yield "proposal", proposal.digest
-    yield "asks for", phrase(proposal.kind)
-    yield "terms", _terms(proposal.to_json()["terms"])
-    yield "rows", f"{proposal.rows.count:,} ({_shortened(proposal.rows.hash)})"
-    heading = f"{len(proposal.features):,} columns"
-    for start in range(0, len(proposal.features), _NAMES_PER_LINE):
-        names = proposal.features[start : start + _NAMES_PER_LINE]
-        yield heading, ", ".join(map(name, names))
-        heading = ""
-    yield "classes", listed(proposal.classes)
-    yield "missing values", phrase(proposal.missing)
-    if proposal.map is not None:
-        yield "feature map", phrase(proposal.map)
-    if proposal.pipeline is not None:
-        yield "scaled as", f"an earlier release (pipeline {_shortened(proposal.pipeline)})"
-    if proposal.purpose:
-        yield "purpose", phrase(proposal.purpose)
 
 
 def _terms(terms: Mapping[str, Any]) -> str:
@@ -169,7 +165,13 @@ def propose(proposal: _Proposed, reading: Reading, operator: dict[str, Any]) -> 
         )
     message.save(proposal.proposal_path, overwrite=proposal.force)
     if proposal.to is not None:
-        _send(proposal, message)
+        from suffice.protocol.remote import Remote, read_token
+
+        remote = Remote(proposal.to, read_token(proposal.token), proposal.key)
+        reply, release = remote.propose(
+            message, str(proposal.dataset), tell=lambda line: say(f"suffice: {line}", error=True)
+        )
+        _write_answer(reply, release, proposal, [proposal.proposal_path])
     show_message(message, {"written": [str(proposal.output)]}, json=proposal.json)
 
 
@@ -181,17 +183,6 @@ def propose_command() -> TyperCommand:
     declared = options_of(MeanOperator)
     options = {name: replace(declared[name], required=name == "epsilon") for name in requested}
     return make_command(propose, operator=selected_fields(MeanOperator, options))
-
-
-def _send(options: _Proposed, proposal: Any) -> NoReturn:
-    """Send a proposal to a service, write what comes back, and end as ``suffice grant`` does."""
-    from suffice.protocol.remote import Remote, read_token
-
-    remote = Remote(str(options.to), read_token(options.token), options.key)
-    reply, release = remote.propose(
-        proposal, str(options.dataset), tell=lambda line: say(f"suffice: {line}", error=True)
-    )
-    _write_answer(reply, release, options, [options.proposal_path])
 
 
 def _write_answer(

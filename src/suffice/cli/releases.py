@@ -229,13 +229,11 @@ _POSITIVE = Option(
 )
 
 
-def _positive_last(fields: dict[str, Any], mechanism: Any) -> dict[str, Any]:
-    """Return the fields of a mechanism, the positive one of two classes last."""
-    word = fields.pop("positive", None)
-    if word is None:
-        return fields
+def _positive_last(fields: dict[str, Any], mechanism: Any) -> None:
+    """Put the class that --positive names last, of the two in the fields of a mechanism."""
     from suffice.tables.columns import canonical_class
 
+    word = fields.pop("positive")
     classes = fields.get("classes", mechanism.__dataclass_fields__["classes"].default)
     (positive,) = values(f'"{word}"') if "," in word else values(word)
     others = [name for name in classes if canonical_class(name) != canonical_class(positive)]
@@ -244,7 +242,7 @@ def _positive_last(fields: dict[str, Any], mechanism: Any) -> dict[str, Any]:
             "--positive must be one of exactly two classes. List both with --classes."
         )
     last = next(name for name in classes if name not in others)
-    return {**fields, "classes": (others[0], last)}
+    fields["classes"] = (others[0], last)
 
 
 def _release_command(name: str) -> TyperCommand:
@@ -266,7 +264,8 @@ def _release_command(name: str) -> TyperCommand:
         if has_classes and "classes" not in fields and ledger is not None and dataset:
             declared = ledger.classes(dataset, source.get("label"))
             fields |= {} if declared is None else {"classes": declared}
-        fields = _positive_last(fields, mechanism)
+        if "positive" in fields:
+            _positive_last(fields, mechanism)
         private = partial(mechanism.source, data, **source)
         make_and_write(partial(mechanism, **fields), private, payment, release)
 
@@ -332,7 +331,8 @@ def _plan_command(name: str) -> TyperCommand:
         table: _Table, source: dict[str, Any], fields: dict[str, Any], display: _PlanDisplay
     ) -> None:
         data = table.open(table.table)
-        fields = _positive_last(fields, mechanism)
+        if "positive" in fields:
+            _positive_last(fields, mechanism)
         epsilons = fields.pop("epsilon", [])
         request = mechanism(**fields, **({"epsilon": epsilons[0]} if epsilons else {}))
         with (

@@ -83,17 +83,7 @@ _WISHES = (
 def run_demo_service(folder: Path | None, port: int | None) -> None:
     """Serve an invented clinic until the process is told to stop.
 
-    Parameters
-    ----------
-    folder
-        A new folder, which stays; None for a temporary one, which is removed at the end.
-    port
-        The port; None for that of an ordinary service.
-
-    Raises
-    ------
-    ParameterError
-        If the folder holds files already.
+    A new ``folder`` stays; None stands for a temporary one, which is removed at the end.
     """
     from suffice.service.app import exits_on_signals, run_server
     from suffice.service.settings import Settings
@@ -204,9 +194,9 @@ def _send_proposals(url: str, folder: Path) -> None:
 
 
 _Folder = Annotated[Path, typer.Argument(help="Folder that holds suffice.toml.")]
-_ORDER = {"Commands": ("new", "list", "revoke")}
 token_app = typer.Typer(
-    cls=group_with({}, _ORDER), help="Make, list and revoke the tokens of a service."
+    cls=group_with({}, {"Commands": ("new", "list", "revoke")}),
+    help="Make, list and revoke the tokens of a service.",
 )
 
 
@@ -245,7 +235,6 @@ def serve(
         raise ParameterError("Name the folder that holds suffice.toml.")
     if init:
         _prepare(folder)
-        _make_first_token(folder)
         return
     settings = Settings.load(folder)
     from suffice.service.app import run_server
@@ -254,12 +243,13 @@ def serve(
 
 
 def _prepare(folder: Path) -> None:
-    """Make what is missing: example settings, the key that they name, and a ledger without data.
+    """Make what is missing: example settings, their key, a ledger without data, an owner's token.
 
     Budgets are final, so nobody but the owner sets them.
     """
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.ledger import store_at
+    from suffice.owner.ledger.tokens import Role, mint, utc_now
     from suffice.release.file import write_whole
     from suffice.release.signing import generate_keys
     from suffice.service.settings import EXAMPLE, FILE_NAME, Settings
@@ -279,14 +269,7 @@ def _prepare(folder: Path) -> None:
             f"{store.path}: this ledger has no budgets yet. Add one for each data set with"
             f" `suffice ledger init {store.path} --dataset NAME --epsilon NUMBER`."
         )
-
-
-def _make_first_token(folder: Path) -> None:
-    """Make the first owner's token, unless an owner has one already."""
-    from suffice.owner.ledger.tokens import Role, mint, utc_now
-
-    records = _records(folder)
-    now = utc_now()
+    records, now = _records(folder), utc_now()
     if any(t.role is Role.OWNER and t.is_good(now) for t in records.tokens()):
         raise ParameterError("An owner has a token already. Make others with `suffice token new`.")
     token, text = mint(Role.OWNER, holder="first owner")

@@ -147,21 +147,17 @@ class AlternatingMeanMap(BagMethod):
             )
         weights = self.start.weights(bags)
         first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-        return alternate(rows, bags, first, self).operator, Covariance("none")
-
-
-@dataclass(frozen=True, eq=False)
-class Alternation:
-    """The best labels' operator and the risk after each round."""
-
-    operator: np.ndarray
-    risks: tuple[float, ...]
+        operator, _ = alternate(rows, bags, first, self)
+        return operator, Covariance("none")
 
 
 def alternate(
     rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
-) -> Alternation:
-    """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Return the best labels' operator, from this one on, and the risk after each round.
+
+    (Patrini et al. 2014, Algorithm 2.)
+    """
     theta, _ = _fit_model(rows, operator, options.lam, None)
     risks: list[float] = []
     best, last = operator, None
@@ -177,7 +173,7 @@ def alternate(
             best = operator  # step 3: the smallest risk of all rounds
         if abs(fall) <= _FALL or (fall < 0 and options.labelling == "min"):
             break
-    return Alternation(best, tuple(risks))
+    return best, tuple(risks)
 
 
 def _fit_model(

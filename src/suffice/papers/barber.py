@@ -201,11 +201,11 @@ def _measure(
             corruption = corrupt(sample, level, rng)
             columns = corruption.mechanism.columns(digits.names)
             records = Corrupted(columns, tuple(corruption.cells.T))
-            observed = (records, corruption.codes, corruption.channel, (0, 1))
+            observed = (records, corruption.codes, corruption.channel)
             clean = (digits.table(corruption.rows), sample.labels)
             models: dict[str, Any] = dict(spread_baselines(*observed, clean))
             for name, prior in corruption.priors.items():
-                models[name] = SpreadClassifier(prior=prior).fit_corrupted(*observed)
+                models[name] = SpreadClassifier(prior=prior).fit_corrupted(*observed, (0, 1))
             rows = design_matrix(digits.table(corruption.test_rows), declared_pipeline(columns))
             for name in (name for name in _CURVES if name in models):
                 right = (rows @ models[name].theta_ > 0) == (sample.test_labels == 1)

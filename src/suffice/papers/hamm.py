@@ -355,7 +355,7 @@ def write_simulation(
         "Test accuracy of every method against 1/epsilon, so that privacy is stronger to the right."
         " Bands are the range over trials; grey lines have no noise."
     )
-    body = figure_html(draw_panels(partial(draw_crowd, outcome)), caption) + table_html(table)
+    body = figure_html(draw_panels(partial(draw_crowd, "", outcome)), caption) + table_html(table)
     text = page("suffice: a simulation of many parties", body)
     write_whole(output, text.encode(), overwrite=overwrite)
     return table
@@ -412,7 +412,7 @@ def outcome_table(title: str, outcome: Mapping[str, Any]) -> PageTable:
     return PageTable(title, columns, (*rows, *others))
 
 
-def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:
+def draw_crowd(title: str, outcome: Mapping[str, Any], axes: Any) -> None:
     """Draw the mean accuracy of every method against 1/epsilon, with the range of its runs.
 
     Broken lines are what has no noise: batch above, indiv and the larger class below.
@@ -428,7 +428,7 @@ def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:
     for name, linestyle in (("batch", "--"), ("indiv", "-."), ("larger_class", ":")):
         level = float(np.mean(outcome["without_noise"][name]))
         axes.axhline(level, color="grey", linestyle=linestyle, label=name.replace("_", " "))
-    axes.set(xscale="log", xlabel="1 / epsilon (per party)", ylabel="test accuracy")
+    axes.set(title=title, xscale="log", xlabel="1 / epsilon (per party)", ylabel="test accuracy")
     axes.set_xticks(privacy, [f"{value:.3g}" for value in privacy])
     axes.set_xticks([], minor=True)
 
@@ -617,16 +617,11 @@ def _result(
     )
     return Result(
         tables,
-        (Figure.of_panels(caption, _draw, panels),),
+        (Figure.of_panels(caption, draw_crowd, panels),),
         paragraphs(notes + _COMMON_NOTES),
         values,
         compared=tuple(compared),
     )
-
-
-def _draw(name: str, outcome: Mapping[str, Any], axes: Any) -> None:
-    draw_crowd(outcome, axes)
-    axes.set(title=name)
 
 
 PAPER = "Hamm, Cao & Belkin 2016"

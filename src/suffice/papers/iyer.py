@@ -428,10 +428,8 @@ def _compare_two_classes(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparis
     """Return by how much counting errs more at the two skewed ends, one data set after another."""
     compared = []
     for name, measured in runs.items():
-        ends = {
-            method: np.mean(np.array(errors)[:, [0, -1]], axis=0)
-            for method, errors in measured["errors"].items()
-        }
+        means = {method: np.mean(errors, axis=0) for method, errors in measured["errors"].items()}
+        ends = {method: errors[[0, -1]] for method, errors in means.items()}
         less = float((1 - ends[_MMD] / ends[_SVM]).max())
         says = "as much as printed" if less >= 0.7 else "less than printed"
         compared.append(Comparison(f"{name}: MMD below pSVM, at most", 0.7, less, says, 2))
@@ -444,9 +442,8 @@ def _compare_two_classes(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparis
 
 def _two_class_table(name: str, measured: Mapping[str, Any]) -> PageTable:
     means = np.array([np.mean(runs, axis=0) for runs in measured["errors"].values()]).T
-    lines = zip(
-        (*(f"{ratio:g}" for ratio in _RATIOS), "mean"), [*means, means.mean(axis=0)], strict=True
-    )
+    heads = (*(f"{ratio:g}" for ratio in _RATIOS), "mean")
+    lines = zip(heads, [*means, means.mean(axis=0)], strict=True)
     rows = tuple((share, *(f"{error:.3f}" for error in line)) for share, line in lines)
     counts = ("repetitions", *(str(len(runs)) for runs in measured["errors"].values()))
     took = ", ".join(f"{method} in {times}" for method, times in measured["ours_took"].items())
@@ -573,7 +570,7 @@ _FEEDS: Mapping[str, Mapping[str, Any]] = {
     "auto": {"mechanism": "auto"},
 }
 _LEARNERS: Mapping[str, Callable[[], ClassRatio]] = {
-    "MMD": lambda: ClassRatio(method="mmd", constraint="euclidean"),
+    "MMD": partial(ClassRatio, method="mmd", constraint="euclidean"),
     "ours": ClassRatio,
 }
 # The learner and what it is fed by.
@@ -628,16 +625,14 @@ def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
                 unprotected=feed == "Scaled Dirichlet",
             )
             for learner in (learner for learner, fed in _CURVES if fed == feed):
-                run: dict[str, Any] = {"errors": None, "method": "refused"}
+                model = _LEARNERS[learner]()
                 try:
-                    fitted = _LEARNERS[learner]().fit_release(
-                        release, sample.rows, bags=sample.bags
-                    )
+                    model.fit_release(release, sample.rows, bags=sample.bags)
                 except ParameterError:  # the noise, or the rows, leave classes that are not apart
-                    pass
+                    run: dict[str, Any] = {"errors": None, "method": "refused"}
                 else:
-                    answers = fitted.quantify(list(sample.tests))
-                    run = {"errors": l1_errors(answers, sample), "method": fitted.method_}
+                    answers = model.quantify(list(sample.tests))
+                    run = {"errors": l1_errors(answers, sample), "method": model.method_}
                 errors[f"{learner}, {feed}"].append(run)
     return errors
 

@@ -18,17 +18,15 @@ reconstruction  on records that the model being learnt reconstructs (eq. 36, 37)
 None of the last three is consistent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.covariance import ledoit_wolf
 
-from suffice.errors import ParameterError
-from suffice.learner.base import LinearModel
 from suffice.learner.problem import design_matrix
 from suffice.learner.spread_likelihood import (
     CleanFeatures,
@@ -42,8 +40,7 @@ from suffice.learner.spread_likelihood import (
     marginals_of,
     maximise,
 )
-from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
-from suffice.release.release import Release
+from suffice.release.columns import Added, Flips, declared_pipeline
 
 _ROUNDS = 200
 _STEPS = 20  # of the optimiser, per round
@@ -146,44 +143,20 @@ def _weighted_fit(
     return optimum.x.reshape(start.shape)
 
 
-Fit = tuple[np.ndarray, float]  # weights, and the penalty that they were found with
-
 _TOL, _MAX_ITER = 1e-5, 2000
 
 
-class Baseline(LinearModel):
-    """Computes the class of clean rows by the weights ``theta_`` of a fit that it did not make.
+class Baseline(NamedTuple):
+    """The weights of a fit in the coordinates of the declared columns, and its penalty."""
 
-    Rows are tables with the declared columns. It is for comparison, and has no file.
-    """
-
-    @classmethod
-    def of(
-        cls, coef: np.ndarray, lam: float, columns: Sequence[SpreadColumn], classes: Sequence[Any]
-    ) -> "Baseline":
-        """Return the model with these weights."""
-        model = cls()
-        model.theta_, model.lam_ = coef, lam
-        model.classes_, model.releases_ = np.array(classes), ()
-        model.pipeline_ = declared_pipeline(columns)
-        return model
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return scores: one per row for two classes, one per row and class for more."""
-        return design_matrix(X, self.pipeline_, new=True) @ self.theta_
-
-    def to_release(self) -> Release:
-        """Raise: what is for comparison is no release."""
-        raise ParameterError(
-            "A baseline is for comparison only and has no file. Use SpreadClassifier."
-        )
+    theta_: np.ndarray
+    lam_: float
 
 
 def spread_baselines(
     records: Corrupted,
     codes: np.ndarray,
     channel: np.ndarray,
-    classes: Sequence[Any],
     clean: tuple[Any, np.ndarray] | None = None,
     *,
     lam: float | str = "auto",
@@ -199,9 +172,9 @@ def spread_baselines(
     exact_channel = np.eye(len(channel))
     fits = {}
 
-    def fitted(likelihood: SpreadLikelihood) -> Fit:
+    def fitted(likelihood: SpreadLikelihood) -> Baseline:
         own = choose_lam(likelihood, max_iter=_MAX_ITER, seed=seed) if lam == "auto" else float(lam)
-        return maximise(likelihood, own, tol=_TOL, max_iter=_MAX_ITER)[0], own
+        return Baseline(maximise(likelihood, own, tol=_TOL, max_iter=_MAX_ITER)[0], own)
 
     if clean is not None:
         rows = CleanFeatures(design_matrix(clean[0], declared_pipeline(records.columns)))
@@ -213,11 +186,10 @@ def spread_baselines(
     )
     # Its own held-out value cannot choose a penalty, being best where the model is surest: it gets
     # that of naive training.
-    own = fits["naive"][1]
-    expected = clean_features(records, "marginals")
-    objective = ReconstructionObjective(expected, codes, channel)
-    fits["reconstruction"] = maximise(objective, own, tol=_TOL, max_iter=_MAX_ITER)[0], own
-    return {name: Baseline.of(*fit, records.columns, classes) for name, fit in fits.items()}
+    own = fits["naive"].lam_
+    objective = ReconstructionObjective(clean_features(records, "marginals"), codes, channel)
+    theta = maximise(objective, own, tol=_TOL, max_iter=_MAX_ITER)[0]
+    return {**fits, "reconstruction": Baseline(theta, own)}
 
 
 def as_observed(records: Corrupted) -> CleanFeatures:
@@ -231,7 +203,7 @@ def as_observed(records: Corrupted) -> CleanFeatures:
     return CleanFeatures(np.hstack([*blocks, np.ones((records.count, 1))]))
 
 
-def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -> Fit:
+def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Baseline]) -> Baseline:
     """Return naive training after a whitening of what was observed, in the old coordinates.
 
     Appendix B: naive training finds the direction of theta if inputs are isotropic. (A linear map
@@ -248,7 +220,7 @@ def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -
     solution, lam = fitted(even)
     weights = root @ solution[:-1]
     constant = solution[-1] - middle @ weights
-    return np.concatenate([weights, constant[None]]), lam
+    return Baseline(np.concatenate([weights, constant[None]]), lam)
 
 
 class ReconstructionObjective(SpreadLikelihood):
