@@ -115,16 +115,16 @@ def _describe(path: Path) -> _File:
     from suffice.release.file import PART_MAGIC, read_bounded
 
     head = file_head(path)
-    readers: dict[bytes, Callable[[], _File]] = {
-        b"SQLite format 3\0": lambda: _ledger(path),
-        PART_MAGIC: lambda: _contribution(path),
-        b"-----BEGIN ": lambda: _key(read_bounded(path, _MOST_KEY_BYTES)),
-        CHECKPOINT_HEAD: lambda: _checkpoint(path),
-        EXPORT_HEAD: lambda: _export(path),
+    readers: dict[bytes, Callable[[Path], _File]] = {
+        b"SQLite format 3\0": _ledger,
+        PART_MAGIC: _contribution,
+        b"-----BEGIN ": _key,
+        CHECKPOINT_HEAD: _checkpoint,
+        EXPORT_HEAD: _export,
     }
     for start, reader in readers.items():
         if head.startswith(start):
-            return reader()
+            return reader(path)
     if head.lstrip()[:1] in {b"{", b"["}:
         return _json_file(path, read_bounded(path, _MOST_JSON_BYTES))
     return _release(path)
@@ -245,11 +245,12 @@ def _contribution(path: Path) -> _File:
     return _File(partial(show_pairs, lines), lambda: {"contribution": content})
 
 
-def _key(data: bytes) -> _File:
+def _key(path: Path) -> _File:
     """Return the description of a key; of a private one, nothing but its public half is shown."""
+    from suffice.release.file import read_bounded
     from suffice.release.signing import key_fingerprint
 
-    fingerprint, is_private = key_fingerprint(data)
+    fingerprint, is_private = key_fingerprint(read_bounded(path, _MOST_KEY_BYTES))
     title = "a public key, which verifies signatures"
     if is_private:
         title = "a private key, which signs releases. Keep it secret."
@@ -332,14 +333,13 @@ def _json_file(path: Path, data: bytes) -> _File:
 
         message = Message.load(data)
         return _File(partial(show_pairs, describe_message(message)), message.to_json)
-    readers: dict[str, Callable[[], _File]] = {
-        "survey": lambda: _survey(data),
-        "answer": lambda: _answer(content),
-        "export": lambda: _export(data),
-    }
-    reader = readers.get(str(content.get("suffice")))
-    if reader is not None:
-        return reader()
+    match content.get("suffice"):
+        case "survey":
+            return _survey(data)
+        case "answer":
+            return _answer(content)
+        case "export":
+            return _export(data)
     if "largest_epsilon" in content:
         from suffice.owner.policy import Policy, policy_lines
 

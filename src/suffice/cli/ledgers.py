@@ -120,16 +120,8 @@ def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:
 def balance_table(title: str, balances: Sequence[Any]) -> None:
     """Print every budget, what is spent of it and what is left."""
     rows = [
-        (
-            balance.dataset,
-            str(balance.unit),
-            f"{balance.budget.epsilon:g}",
-            f"{balance.budget.delta:g}",
-            f"{balance.spent:.6g}",
-            f"{balance.left:.6g}",
-            str(balance.debits),
-        )
-        for balance in balances
+        [f"{value:g}" if isinstance(value, float) else str(value) for value in balance.values()]
+        for balance in balance_json(balances)
     ]
     columns = ["data set", "unit", "epsilon allowed", "at delta", "spent", "left", "charges"]
     show_table(title, columns, rows)

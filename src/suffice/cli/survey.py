@@ -1,6 +1,6 @@
 """Commands of a survey: new and collect (its organisers), respond (a participant)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,23 +37,17 @@ from suffice.participant import MOST_BYTES
 SurveyPath = Annotated[Path, typer.Argument(help="The survey's file.")]
 
 
-def _number(option_name: str) -> Callable[[str], float]:
+def _by_question(option_name: str) -> dict[str, Any]:
+    """Return how an option for all questions, or for one, is declared."""
+
     def convert(text: str) -> float:
         try:
             return float(text)
         except ValueError:
             raise ParameterError(f"{option_name} must be a number, or NAME=NUMBER.") from None
 
-    return convert
-
-
-def _by_question(option_name: str) -> dict[str, Any]:
-    """Return how an option for all questions, or for one, is declared."""
-    return {
-        "group": Group.PRIVACY,
-        "parse": value_or_by_column(_number(option_name), option_name),
-        "many": True,
-    }
+    parse = value_or_by_column(convert, option_name)
+    return {"group": Group.PRIVACY, "parse": parse, "many": True}
 
 
 @dataclass(frozen=True, kw_only=True)

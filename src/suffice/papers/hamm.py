@@ -644,13 +644,9 @@ ENTRIES = (
     ),
 )
 
-LEFT_OUT = (
-    (
-        "Figure 1",
-        "a drawing of how it works, without data",
+LEFT_OUT = {
+    "Figure 1": "a drawing of how it works, without data",
+    "Figure 4: malicious URLs": (
+        "data not at hand; KDD-99 is the paper's other experiment of that size"
     ),
-    (
-        "Figure 4: malicious URLs",
-        "data not at hand; KDD-99 is the paper's other experiment of that size",
-    ),
-)
+}

@@ -476,17 +476,12 @@ ENTRIES = (
     ),
 )
 
-LEFT_OUT = (
-    (
-        "Table 1: Hardware, Twitter (583K rows), SuSy; HIGGS in full",
-        "data not at hand; HIGGS as a sample of 11 thousand rows",
+LEFT_OUT = {
+    "Table 1: Hardware, Twitter (583K rows), SuSy; HIGGS in full": (
+        "data not at hand; HIGGS as a sample of 11 thousand rows"
     ),
-    (
-        "Table 2: numbers of DP-Feat and its plots, and the supplement",
-        "our copy is text without them; the same experiments are run (rados-dp)",
+    "Table 2: numbers of DP-Feat and its plots, and the supplement": (
+        "our copy is text without them; the same experiments are run (rados-dp)"
     ),
-    (
-        "Figures 1 and 2",
-        "drawings of how it works, without data",
-    ),
-)
+    "Figures 1 and 2": "drawings of how it works, without data",
+}

@@ -165,5 +165,5 @@ def left_out() -> PageTable:
         authors, _, year = paper.PAPER.rpartition(" ")
         first, *others = re.split(r"[ ,]", authors)
         short = f"{first} et al. {year}" if others else paper.PAPER
-        rows += [(short, what, why) for what, why in paper.LEFT_OUT]
+        rows += [(short, what, why) for what, why in paper.LEFT_OUT.items()]
     return PageTable("What we do not reproduce, and why.", ("paper", "what", "why"), tuple(rows))
