@@ -1,5 +1,6 @@
 """Bars: on a terminal only, on stderr, and every pass over the rows is counted from zero."""
 
+import io
 import os
 import pty
 import subprocess
@@ -9,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from suffice.cli import output
 from suffice.cli.output import RowCounter, progress, steps
 from suffice.cli.releases import count_rows_of
 from suffice.engines.engine import Computing, begin_pass
@@ -64,7 +64,7 @@ def test_rows_that_are_predicted_are_counted():
 
 
 def test_nothing_is_shown_where_nobody_watches(monkeypatch):
-    monkeypatch.setattr(output, "on_terminal", lambda: False)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress("reading") as count_rows:
         assert count_rows is None
     with steps("auditing") as show_step:

@@ -1,5 +1,6 @@
 """Commands that check claims: verify, audit, demo and reproduce."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from suffice.cli.building import (
     make_folder,
     refuse_unused,
 )
-from suffice.cli.output import on_terminal, recorded, say, show_json, show_table, steps
+from suffice.cli.output import recorded, say, show_json, show_table, steps
 from suffice.errors import ParameterError
 from suffice.notes import collected_notes
 from suffice.options import computing_option, data_option, output_option, privacy_option
@@ -171,7 +172,7 @@ def audit(options: _Audit, context: typer.Context) -> None:
 
         def report(done: int, total: int, finding: Any) -> None:
             show_step(done, total, f"{finding.name}: {finding.verdict}")
-            if not on_terminal():
+            if not sys.stderr.isatty():
                 say(f"{done}/{total} {finding.name}: {finding.verdict}", error=True)
 
         cases: Sequence[Any]

@@ -62,11 +62,6 @@ def show_pairs(pairs: Iterable[Pair]) -> None:
     Console().print(grid)
 
 
-def on_terminal() -> bool:
-    """Say whether somebody watches stderr, so that a bar may be drawn there."""
-    return sys.stderr.isatty()
-
-
 class RowCounter:
     """Shows on a bar how many rows were read, and in which pass over them.
 
@@ -104,7 +99,7 @@ class RowCounter:
 @contextmanager
 def progress(activity: str) -> Iterator[RowCounter | None]:
     """Yield a function that counts the rows that were read; None unless stderr is a terminal."""
-    if not on_terminal():
+    if not sys.stderr.isatty():
         yield None
         return
     with _bar("{task.fields[counted]}") as bar:
@@ -114,7 +109,7 @@ def progress(activity: str) -> Iterator[RowCounter | None]:
 @contextmanager
 def steps(activity: str) -> Iterator[Callable[[int, int, str], None]]:
     """Yield a function of (steps done, steps in all, present step); silent as `progress` is."""
-    if not on_terminal():
+    if not sys.stderr.isatty():
         yield lambda *_: None
         return
     with _bar("{task.completed} of {task.total}") as bar:
