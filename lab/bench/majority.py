@@ -121,7 +121,7 @@ class Table:
         learner = self.learner(self.release(labels, epsilon, before=before), before=before)
         kept = learner._fitted_evidence  # noqa: SLF001  # its risk as it was computed before
         plain = Evidence(kept.problems, kept.models, kept.lam, kept.noise)
-        low, high = interval(*plain.risk, 0.95) if before else learner.risk_interval_
+        low, high = interval(*plain.risk[:2], 0.95) if before else learner.risk_interval_
         scores = self.matrix @ learner.theta_
         risk = np.logaddexp(0, scores) - self.chance * scores
         return bool(low <= risk.mean() <= high)

@@ -73,8 +73,8 @@ def releases_of(classes: int, kind: str, epsilon: float) -> list[Release]:
 
 
 def assert_same(in_memory: FactoredClassifier, streamed: FactoredClassifier) -> None:
-    assert isinstance(streamed._evidence.problems[0].weighted, StreamedRows)
-    assert not isinstance(in_memory._evidence.problems[0].weighted, StreamedRows)
+    assert isinstance(streamed._evidence.problems[0].rows, StreamedRows)
+    assert not isinstance(in_memory._evidence.problems[0].rows, StreamedRows)
     assert streamed.theta_ == pytest.approx(in_memory.theta_, rel=0, abs=1e-8)
     assert streamed.lam_ == pytest.approx(in_memory.lam_, rel=1e-12)
     assert streamed.intercept_only_ == in_memory.intercept_only_

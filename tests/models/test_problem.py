@@ -40,7 +40,7 @@ def test_integer_weights_mean_repeated_rows(name, rng):
     for expected, actual in zip(weighted.risk(theta, 0.1), again.risk(theta, 0.1), strict=True):
         assert np.allclose(expected, actual, atol=1e-12)
     assert np.allclose(weighted.hessian(theta), again.hessian(theta))
-    assert np.allclose(weighted.moment, again.moment)
+    assert np.allclose(weighted.rows.moment, again.rows.moment)
 
 
 @names
@@ -129,10 +129,10 @@ def test_too_few_iterations_are_an_error():
 def test_problems_on_the_same_rows_share_what_rows_decide():
     first = problem("logistic", WEIGHTS)
     second = first.with_operator(-first.operator)
-    assert second.moment is first.moment
-    assert np.allclose(first.moment, X.T @ (WEIGHTS[:, None] * X))
+    assert second.rows.moment is first.rows.moment
+    assert np.allclose(first.rows.moment, X.T @ (WEIGHTS[:, None] * X))
     third = FactoredProblem(X[:9], first.operator, first.loss, None, first.penalty)
-    assert np.allclose(third.moment, X[:9].T @ X[:9] / 9)
+    assert np.allclose(third.rows.moment, X[:9].T @ X[:9] / 9)
 
 
 @pytest.mark.parametrize(

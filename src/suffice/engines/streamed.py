@@ -269,6 +269,7 @@ class StreamedRows(WeightedRows):
         weights[self._owner_slice] = self._each
         self._mapping = replace(source.mapping(weights), basis=basis)
         self.shape = (int(self._counts.sum()), self._mapping.width)
+        self.labels = 1 / float(self._counts @ self._each**2)
         self._answers: dict[Any, tuple[np.ndarray, Any, list[Any]]] = {}
 
     def with_others(
@@ -288,11 +289,6 @@ class StreamedRows(WeightedRows):
     def weights(self) -> np.ndarray:
         """The weights w_i (m,)."""
         return np.repeat(self._each, self._counts)
-
-    @cached_property
-    def labels(self) -> float:
-        """1 / sum_i w_i^2."""
-        return 1 / float(self._counts @ self._each**2)
 
     @cached_property
     def mean(self) -> np.ndarray:

@@ -20,7 +20,7 @@ Which layers of an earlier denoiser went, and why: docs/decisions/layers.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -107,20 +107,26 @@ class Denoiser:
         white: bool = True,
         sampling: bool = True,
     ) -> "Denoiser":
-        """Return what shrinks a problem's operator."""
-        variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
+        """Return what shrinks a problem's operator.
+
+        Owners of few rows leave out most directions, of components of their own sample of the rows.
+        So white coordinates are turned until their noise is independent, and those with too much of
+        it go. Where nothing was left out they stay as they are.
+        """
+        variances, basis = white_basis(problem.rows, intercept=problem.intercept)
         if noise.form == "factor":
             columns = problem.operator.size // len(problem.operator)
-            most = _LEFT_OUT_VARIANCE / columns
-            variances, basis = _released_directions(variances, basis, noise, most)
+            features = basis[:, : len(variances)]
+            sizes, turn = np.linalg.eigh(noise_in_basis(noise, features).dense(len(variances)))
+            released = sizes <= _LEFT_OUT_VARIANCE / columns
+            if not released.all():
+                turn = turn[:, released]
+                basis = np.hstack([features @ turn, basis[:, len(variances) :]])
+                variances = np.asarray(variances @ turn**2)
         return cls(
-            problem.weighted, noise, problem.operator, basis, variances, problem.intercept,
+            problem.rows, noise, problem.operator, basis, variances, problem.intercept,
             white, sampling,
         )  # fmt: skip
-
-    def on_sample(self) -> "Denoiser":
-        """Return the same on a sample of the rows that is in memory."""
-        return replace(self, rows=self.rows.sample)
 
     def __call__(self, operator: np.ndarray) -> np.ndarray:
         """Return what is left of an operator in the pipeline's coordinates."""
@@ -128,11 +134,6 @@ class Denoiser:
         lost = (1 - self._shares(white))[:, None] * around_centre(white)
         left = white - lost.reshape(white.shape)
         return np.asarray(left if self.white else self._way_back @ left)
-
-    @property
-    def model_basis(self) -> np.ndarray | None:
-        """B, if models are of white coordinates; None if they are of the pipeline's."""
-        return self.basis if self.white else None
 
     @cached_property
     def _way_back(self) -> np.ndarray:
@@ -165,10 +166,8 @@ class Denoiser:
     def _shares(self, operator: np.ndarray) -> np.ndarray:
         """Return the share that is kept of an operator along each white coordinate.
 
-        The intercept says how large the classes are and nothing about rows: its share is its own.
-
-        All class proportions are as likely. The noise n_j of other coordinates is that of the
-        release, and of sampled labels if ``sampling``.
+        The noise n_j is that of the release, and of sampled labels if ``sampling``. The intercept
+        says how large the classes are and nothing about rows: its share is its own.
         """
         features = slice(None, -1 if self.intercept else None)
         signal = around_centre(operator)[features]
@@ -182,8 +181,8 @@ class Denoiser:
         if not self.intercept:
             return shares
         # All proportions are as likely: 2 p - 1 has the variance 1/3, p_k of K (1 - 1/K)/K/(K + 1).
-        spread = 1 / 3 if classes == 1 else (1 - 1 / classes) / (classes * (classes + 1))
-        return np.append(shares, spread / (spread + self.white_noise[-1]))
+        vary = 1 / 3 if classes == 1 else (1 - 1 / classes) / (classes * (classes + 1))
+        return np.append(shares, vary / (vary + self.white_noise[-1]))
 
     def ridge(self, weight: float) -> float:
         """Return the least ridge that bounds the margin noise; ``weight`` is the operator's.
@@ -219,25 +218,6 @@ class Denoiser:
         return float(ndtr(-gain / np.sqrt(variance))) if variance > 0 else 0.0
 
 
-def _released_directions(
-    variances: np.ndarray, basis: np.ndarray, noise: Covariance, most: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the white directions of the features whose noise is at most ``most``; the intercept.
-
-    Owners of few rows leave out most directions, of components of their own sample of the rows. So
-    white coordinates are turned until their noise is independent. Where nothing was left out they
-    stay as they are.
-    """
-    features = basis[:, : len(variances)]
-    sizes, turn = np.linalg.eigh(noise_in_basis(noise, features).dense(len(variances)))
-    released = sizes <= most
-    if released.all():
-        return variances, basis
-    turn = turn[:, released]
-    turned = np.hstack([features @ turn, basis[:, len(variances) :]])
-    return np.asarray(variances @ turn**2), turned
-
-
 def _mean_shares(
     variances: np.ndarray, energy: np.ndarray, noise: np.ndarray, columns: int, unit: float
 ) -> np.ndarray:
@@ -271,7 +251,8 @@ class Denoised:
     @property
     def basis(self) -> np.ndarray | None:
         """The basis of white coordinates, in which all problems are; None in the pipeline's."""
-        return self.denoisers[0].model_basis if self.denoisers else None
+        white = self.denoisers and self.denoisers[0].white
+        return self.denoisers[0].basis if white else None
 
     def may_be_worse(self, models: list[np.ndarray]) -> bool:
         """Return whether a model of two classes may well be worse than always saying the larger.
@@ -305,7 +286,7 @@ def denoise(
     denoisers = [Denoiser.of(p, noise, white=white, sampling=sampling) for p in problems]
     if white:
         basis = denoisers[0].basis
-        noise, rows = noise_in_basis(noise, basis), first.weighted.in_basis(basis)
+        noise, rows = noise_in_basis(noise, basis), first.rows.in_basis(basis)
         problems = [p.on_rows(rows).with_operator(basis.T @ p.operator) for p in problems]
     pairs = zip(problems, denoisers, strict=True)
     cleaned = [problem.with_operator(denoiser(denoiser.released)) for problem, denoiser in pairs]
@@ -321,7 +302,7 @@ def within_rows(problems: list[FactoredProblem], noise: Covariance) -> Denoised:
     """
     width = len(problems[0].operator)
     if noise.form != "none" and width <= WIDEST_DECOMPOSED:
-        values, vectors = np.linalg.eigh(problems[0].moment)
+        values, vectors = np.linalg.eigh(problems[0].rows.moment)
         span = vectors[:, values > 1e-12 * values[-1]]
         if span.shape[1] < width:
             projection = span @ span.T

@@ -9,8 +9,8 @@ The bounds of Patrini et al. 2016 are Theorem 6, whose penalty is lam ||theta||^
 which is corrected; see docs/errata.md.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, sqrt
 from typing import Any
@@ -25,7 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from suffice.errors import ParameterError
 from suffice.learner.base import FeatureUnits, LinearModel, MissingFigureError
 from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
-from suffice.learner.penalty import Optimism, least_ridge, spreads
+from suffice.learner.penalty import least_ridge, optimism, spreads
+from suffice.learner.problem import side_by_side
 from suffice.models.problem import FactoredProblem
 from suffice.release.release import Covariance
 
@@ -36,6 +37,9 @@ _DAMPING = 25.0  # e^-25: the error of the inversion (Abate & Whitt 1995)
 @dataclass(frozen=True)
 class NoiseBounds:
     """Holds bounds on what noise did to one model; all hold together.
+
+    Only the noise is random: labels and rows are as they are, so they say nothing about other
+    samples.
 
     Attributes
     ----------
@@ -60,85 +64,37 @@ class NoiseBounds:
     excess: float
     plain_risk: float
 
+    @classmethod
+    def of(
+        cls, norm: float, *, a: float, lam: float, size: float, delta: float = 0.0
+    ) -> "NoiseBounds":
+        """Return the bounds where ||b|| is at most ``norm``, and ``size`` is ||theta~||.
 
-def noise_bounds(
-    noise: Covariance,
-    mechanism: str,
-    parameters: np.ndarray,
-    *,
-    a: float,
-    lam: float,
-    delta: float = 0.05,
-) -> NoiseBounds:
-    """Return every bound for the model theta~ = ``parameters``; they share one event.
+        With D = theta~ - theta:
 
-    ``noise`` and ``mechanism`` are those of the release. Only the noise is random: labels and rows
-    are as they are, so this says nothing about other samples.
-    """
-    norm = noise_norm(noise, mechanism, parameters.shape, delta)
-    size = float(np.linalg.norm(parameters))
-    return NoiseBounds(
-        delta,
-        norm,
-        parameter_distance(norm, a=a, lam=lam),
-        risk_error(norm, a=a, radius=size),
-        excess_risk(norm, a=a, lam=lam),
-        plain_risk_change(norm, a=a, lam=lam, size=size),
-    )
-
-
-def parameter_distance(norm: float, *, a: float, lam: float) -> float:
-    """Return the most that ||theta~ - theta|| can be when ||mu~ - mu|| is at most ``norm``.
-
-    a/(2 lam) ||b||, for any convex loss (Theorem 6, with its constant a and our penalty). F is
-    lam-strongly convex and F~ = F - (a/2) <., b>, so that grad F(theta~) = (a/2) b, and
-    lam ||theta~ - theta||^2 <= <grad F(theta~) - grad F(theta), theta~ - theta> =
-    (a/2) <b, theta~ - theta>. Equality for the linear loss.
-    """
-    _check(norm=norm, a=a, lam=lam)
-    return a / (2 * lam) * norm
-
-
-def risk_error(norm: float, *, a: float, radius: float) -> float:
-    """Return the most that the noisy and the true risk differ for any ||theta|| <= ``radius``.
-
-    (a/2) radius ||b||, by Cauchy and Schwarz from (a/2) |<theta, b>| (Theorem 10, with the norm of
-    all of b in the place of that of one entry). It holds for all these theta at once, so also for
-    one that was learnt from the noisy operator, and for some theta it is an equality.
-    """
-    _check(norm=norm, a=a, radius=radius)
-    return a / 2 * radius * norm
-
-
-def excess_risk(norm: float, *, a: float, lam: float) -> float:
-    """Return the most that F(theta~) - F(theta) can be: what the noise costs.
-
-    a^2 ||b||^2 / (8 lam). F(theta~) - F(theta) = F~(theta~) - F~(theta) + (a/2) <theta~ - theta, b>
-    <= -(lam/2) t^2 + (a/2) t ||b|| with t = ||theta~ - theta||, by strong convexity of F~ at its
-    minimiser; t = a ||b|| / (2 lam) is the worst. Equality for the linear loss.
-    """
-    _check(norm=norm, a=a, lam=lam)
-    return (a * norm) ** 2 / (8 * lam)
-
-
-def plain_risk_change(norm: float, *, a: float, lam: float, size: float) -> float:
-    """Return the most that |L(theta~) - L(theta)|, without penalties, can be.
-
-    a^2 ||b||^2 / (4 lam) + (a/2) ||b|| size, with ``size`` = ||theta~||. With D = theta~ - theta,
-    L(theta~) - L(theta) <= (a/2) <D, b> - lam <theta~, D> as in `excess_risk`, and
-    L(theta) - L(theta~) <= lam <theta~, D> from F(theta) + (lam/2) ||D||^2 <= F(theta~); put
-    ||D|| <= a ||b|| / (2 lam) into both.
-    """
-    _check(norm=norm, a=a, lam=lam, size=size)
-    return (a * norm) ** 2 / (4 * lam) + a / 2 * norm * size
-
-
-def _check(*, lam: float = 1.0, a: float = 1.0, **sizes: float) -> None:
-    if not (np.isfinite(lam) and lam > 0 and np.isfinite(a) and a > 0):
-        raise ParameterError("These bounds need lam > 0 and a > 0. Use positive numbers.")
-    for name, value in sizes.items():
-        if not value >= 0:
-            raise ParameterError(f"{name} must not be negative. It is {value!r}.")
+        - ||D|| <= a/(2 lam) ||b||, for any convex loss (Theorem 6, with its constant a and our
+          penalty). F is lam-strongly convex and F~ = F - (a/2) <., b>, so that
+          grad F(theta~) = (a/2) b, and lam ||D||^2 <= <grad F(theta~) - grad F(theta), D> =
+          (a/2) <b, D>. Equality for the linear loss.
+        - |F~ - F| <= (a/2) size ||b||, by Cauchy and Schwarz from (a/2) |<theta, b>| (Theorem 10,
+          with the norm of all of b in the place of that of one entry). It holds for all theta of
+          this size at once, so also for one that was learnt from the noisy operator, and for some
+          theta it is an equality.
+        - F(theta~) - F(theta) <= a^2 ||b||^2 / (8 lam). It is F~(theta~) - F~(theta) + (a/2) <D, b>
+          <= -(lam/2) ||D||^2 + (a/2) ||D|| ||b||, by strong convexity of F~ at its minimiser;
+          ||D|| = a ||b|| / (2 lam) is the worst. Equality for the linear loss.
+        - |L(theta~) - L(theta)| <= a^2 ||b||^2 / (4 lam) + (a/2) ||b|| size.
+          L(theta~) - L(theta) <= (a/2) <D, b> - lam <theta~, D> as before, and
+          L(theta) - L(theta~) <= lam <theta~, D> from F(theta) + (lam/2) ||D||^2 <= F(theta~); put
+          ||D|| <= a ||b|| / (2 lam) into both.
+        """
+        if not (0 < lam < np.inf and 0 < a < np.inf and norm >= 0):
+            raise ParameterError(
+                "These bounds need lam > 0 and a > 0, and a norm that is not negative."
+            )
+        risk, square = a / 2 * norm * size, (a * norm) ** 2
+        moved = a / (2 * lam) * norm
+        return cls(delta, norm, moved, risk, square / (8 * lam), square / (4 * lam) + risk)
 
 
 def noise_norm(
@@ -164,7 +120,9 @@ def noise_norm(
             " states its noise."
         )
     columns = int(np.prod(shape[1:], dtype=int))
-    values = _eigenvalues(noise, shape[0])
+    values = noise.diagonal(shape[0])  # the eigenvalues of C, of one column
+    if noise.form == "factor" and noise.array is not None:
+        values = np.asarray(noise.variance * np.linalg.svd(noise.array, compute_uv=False) ** 2)
     if mechanism == "gaussian":
         return _gaussian_norm(np.repeat(values, columns), delta)
     inner = shape[0] if noise.form != "factor" or noise.array is None else noise.array.shape[1]
@@ -175,15 +133,6 @@ def noise_norm(
         scale = np.sqrt(values.max() / (inner * columns + 1))  # (D + 1) scale^2 in each entry
         return float(scale * gamma.isf(delta, inner * columns))
     return float(np.sqrt(values.sum() * columns / delta))
-
-
-def _eigenvalues(noise: Covariance, width: int) -> np.ndarray:
-    """Return the eigenvalues of C, of one column."""
-    if noise.array is None:
-        return np.full(width, noise.variance)
-    if noise.form == "diagonal":
-        return np.asarray(noise.variance * noise.array)
-    return np.asarray(noise.variance * np.linalg.svd(noise.array, compute_uv=False) ** 2)
 
 
 def _gaussian_norm(values: np.ndarray, delta: float) -> float:
@@ -261,25 +210,33 @@ def optimism_by_trial(
     times what the denoised operator moves by.
 
     ``problem`` has the released operator, in the coordinates that ``denoiser`` returns, and
-    ``model`` is fitted to what that returns. The deviation is that of `Optimism.error`, and of the
+    ``model`` is fitted to what that returns. The deviation is that of `optimism`, and of the
     draws here. The same numbers are drawn every time.
     """
     rng = np.random.default_rng(0)
     hessian, varied = spreads(problem, model)
-    sampling = varied / problem.weighted.labels
-    factor = cho_factor(hessian + least_ridge(problem, lam, hessian) * np.eye(len(hessian)))
-    used: np.ndarray = np.ones(len(model), dtype=bool)
+    sampling = varied / problem.rows.labels
+    hessian = hessian + least_ridge(problem, lam, hessian) * np.eye(len(hessian))
+    used = np.ones(len(model), dtype=bool)
     if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
         used = np.asarray(model.reshape(len(model), -1).any(axis=1))
-        part = hessian[np.ix_(used, used)]
-        factor = cho_factor(part + least_ridge(problem, lam, hessian) * np.eye(len(part)))
-    weight, basis = problem.operator_weight, denoiser.model_basis
-    products, sizes = [], []
-    for noise, moved in _moves(problem, model, denoiser, rng):
+    factor = cho_factor(hessian[np.ix_(used, used)])
+    on_sample = replace(denoiser, rows=denoiser.rows.sample)
+    operator, rows = denoiser.released, on_sample.rows
+    still, scores = on_sample(operator), problem.rows.sample.scores(model)
+    # As many labels as there are vary less than those of a sample.
+    few = np.sqrt(rows.labels / denoiser.rows.labels)
+    weight, products, sizes = problem.operator_weight, [], []
+    for _ in range(_TRIALS):
+        noise = _released_noise(denoiser.noise, operator.shape, rng)
+        noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
+        if operator.ndim > 1:  # what all columns of M share is public, and was set right
+            noise = noise - noise.mean(axis=1, keepdims=True)
+        moved = (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
         follows = np.zeros_like(moved)
         follows[used] = weight * cho_solve(factor, moved[used])
-        white = noise if basis is None else basis.T @ noise
-        products.append(float(np.sum(white * follows)))
+        in_model = denoiser.basis.T @ noise if denoiser.white else noise
+        products.append(float(np.sum(in_model * follows)))
         sizes.append(_spread(follows, sampling, denoiser))
     variance = _spread(model, sampling, denoiser) + float(np.mean(sizes))
     variance += float(np.var(products, ddof=1)) / len(products)
@@ -293,30 +250,10 @@ def _spread(model: np.ndarray, sampling: np.ndarray, denoiser: Denoiser) -> floa
     return denoiser.noise.quadratic(pipeline) + float(np.sum(theta * (sampling @ theta)))
 
 
-def _moves(
-    problem: FactoredProblem,
-    model: np.ndarray,
-    denoiser: Denoiser,
-    rng: np.random.Generator,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield noise, in the pipeline's coordinates, and how the denoised operator moves with it."""
-    on_sample = denoiser.on_sample()
-    operator, rows = denoiser.released, on_sample.rows
-    still = on_sample(operator)
-    scores = problem.weighted.sample.scores(model)
-    for _ in range(_TRIALS):
-        noise = _released_noise(denoiser, rng)
-        # As many labels as there are vary less than those of a sample.
-        few = np.sqrt(rows.labels / denoiser.rows.labels)
-        noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
-        if operator.ndim > 1:  # what all columns of M share is public, and was set right
-            noise = noise - noise.mean(axis=1, keepdims=True)
-        yield noise, (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
-
-
-def _released_noise(denoiser: Denoiser, rng: np.random.Generator) -> np.ndarray:
+def _released_noise(
+    noise: Covariance, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
     """Return noise like that of the release, as if it were Gaussian."""
-    noise, shape = denoiser.noise, denoiser.released.shape
     if noise.form == "factor" and noise.array is not None:
         drawn = noise.array @ rng.normal(size=(noise.array.shape[1], *shape[1:]))
     else:
@@ -357,38 +294,33 @@ class Evidence:
     denoisers: Sequence[Denoiser] = ()
 
     @cached_property
-    def risk(self) -> tuple[float, float]:
-        """The estimated risk on fresh labels of the same rows, and its standard deviation.
+    def risk(self) -> tuple[float, float, float]:
+        """The estimated risk on fresh labels of the same rows, its deviation, and the least risk.
 
         The mean over the classes, one against the rest. The deviation is that of the mechanism's
         noise and the sampling of labels together. How far a model of a denoised operator follows
-        the noise is tried (`optimism_by_trial`); of others a formula says it.
+        the noise is tried (`optimism_by_trial`); of others a formula says it. The least risk is
+        that of predictions as labels, sum_i w_i (g(z_i) - weight |z_i|), with the largest score of
+        a row for |z_i| of softmax: no labels of the rows give less.
         """
         self._check_noise()
-        mended = [self._mended(i) for i in range(len(self.problems))]
-        risks = [risk + mend for risk, (mend, _) in zip(self._own_risks, mended, strict=True)]
-        return float(np.mean(risks)), float(np.mean([deviation for _, deviation in mended]))
-
-    @cached_property
-    def least_risk(self) -> float:
-        """The least risk that any labels of the rows give the models: that of their predictions."""
-        return float(np.mean(list(map(_least_risk, self.problems, self.models, self._own_risks))))
-
-    @cached_property
-    def _own_risks(self) -> list[float]:
-        """The risk of each model on the operator that it was fitted on; rows are read once."""
-        pairs = zip(self.problems, self.models, strict=True)
-        return [problem.risk(model)[0] for problem, model in pairs]
-
-    def _mended(self, i: int) -> tuple[float, float]:
-        """Return by how much the risk of the i-th model is too small, and its deviation then."""
-        problem, model = self.problems[i], self.models[i]
-        if self.denoisers and len(model) > 1:
-            return optimism_by_trial(problem, model, self.lam, self.denoisers[i])
-        kept_shares = self.denoisers[i].kept_shares[-1:] if self.denoisers else None
-        count = problem.weighted.labels
-        optimism = Optimism(problem, self.noise, count, kept_shares=kept_shares)
-        return optimism.of(problem, model, self.lam), optimism.error(problem, model, self.lam)
+        figures = []
+        for i, (problem, model) in enumerate(zip(self.problems, self.models, strict=True)):
+            if self.denoisers and len(model) > 1:
+                gap, error = optimism_by_trial(problem, model, self.lam, self.denoisers[i])
+            else:
+                shares = self.denoisers[i].kept_shares[-1:] if self.denoisers else None
+                gap, error = optimism(
+                    problem, model, self.lam, self.noise,
+                    count=problem.rows.labels, kept_shares=shares,
+                )  # fmt: skip
+            own, scores = problem.risk(model)[0], problem.rows.scores(model)
+            best = np.abs(scores) if scores.ndim == 1 else scores.max(axis=1)
+            labelled = float(np.sum(model * problem.operator))
+            right = labelled - float(problem.rows.weights @ best)
+            figures.append((own + gap, error, own + problem.operator_weight * right))
+        risk, deviation, least = np.mean(figures, axis=0).tolist()
+        return risk, deviation, least
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
@@ -398,16 +330,16 @@ class Evidence:
             )
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
-        """Return what the mechanism's noise can have done to the model (`noise_bounds`)."""
-        penalty = self.problems[0].penalty.name
-        if len(self.problems) > 1 or penalty != "l2" or self.denoisers:
+        """Return what the mechanism's noise can have done to the model."""
+        problem, model = self.problems[0], self.models[0]
+        if len(self.problems) > 1 or problem.penalty.name != "l2" or self.denoisers:
             raise ParameterError(
                 "Noise bounds exist only for penalty='l2', denoise=False and a loss that trains one"
                 " model. Use these settings."
             )
-        problem = self.problems[0]
-        a = 2 * problem.operator_weight
-        return noise_bounds(self.noise, mechanism, self.models[0], a=a, lam=self.lam, delta=delta)
+        norm = noise_norm(self.noise, mechanism, model.shape, delta)
+        a, size = 2 * problem.operator_weight, float(np.linalg.norm(model))
+        return NoiseBounds.of(norm, a=a, lam=self.lam, size=size, delta=delta)
 
     def deviations(self, *, sampling: bool, basis: np.ndarray | None = None) -> np.ndarray:
         """Return the standard deviation of each coefficient, (d,) or (d, K).
@@ -416,10 +348,42 @@ class Evidence:
         covariance is weight^2 H^-1 C H^-1, to first order. With a ``basis`` B (q, d) they are those
         of B theta, (q,) or (q, K).
         """
-        columns = [
-            self._deviations(i, sampling=sampling, basis=basis) for i in range(len(self.problems))
-        ]
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+        self._check_noise()
+        found = []
+        for i, problem in enumerate(self.problems):
+            model, noise = self.models[i], self.noise
+            if not problem.penalty.smooth or model.size > WIDEST_DECOMPOSED:
+                raise ParameterError(
+                    "Intervals exist only for penalties without a 1-norm and at most"
+                    f" {WIDEST_DECOMPOSED:,} coefficients. Use penalty='l2' or fewer columns."
+                )
+            denoiser = self.denoisers[i] if self.denoisers else None
+            if denoiser is not None and denoiser.is_noisy:
+                # Coverage was 0.16 to 0.83 (lab/bench/coverage.py): what noise leaves is kept.
+                raise ParameterError(
+                    "The noise hides too much of this release for intervals of coefficients. Use"
+                    " denoise=False and a lam of your own."
+                )
+            model = self.undenoised[i]
+            inverse = np.linalg.inv(problem.hessian(model, self.lam))
+            width, columns = len(model), model.size // len(model)
+            if sampling:  # a label is in one of K columns: about 1/K of S/m in each
+                values, vectors = np.linalg.eigh(problem.rows.moment)
+                root = np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+                vary = Covariance("factor", 1 / (problem.rows.labels * columns), root)
+                noise = noise + vary if noise.variance else vary
+            blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
+            if problem.loss is None:  # what all columns of M share is public, and was set right
+                blocks = blocks - blocks.mean(axis=1, keepdims=True)
+            turns = [] if basis is None else [basis]
+            if denoiser is not None and denoiser.white:  # coefficients are B theta
+                turns.insert(0, denoiser.basis if width > 1 else denoiser.basis[-1:, -1:])
+            for turn in turns:
+                coefficients = blocks.reshape(width, columns, -1, columns)
+                blocks = np.einsum("wkdc,qd->wkqc", coefficients, turn).reshape(width, columns, -1)
+            variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
+            found.append(problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:]))
+        return side_by_side(found)
 
     @cached_property
     def undenoised(self) -> Sequence[np.ndarray]:
@@ -433,10 +397,10 @@ class Evidence:
         for problem, model, denoiser in zip(
             self.problems, self.models, self.denoisers, strict=True
         ):
-            rows = problem.weighted.sample
+            rows = problem.rows.sample
             near = problem.on_rows(rows)
             released = near.solve(self.lam, tol=1e-6, max_iter=1000).parameters
-            if rows is not problem.weighted:
+            if rows is not problem.rows:
                 cleaned = near.with_operator(denoiser(denoiser.released)[-len(model) :])
                 shrunk = cleaned.solve(self.lam, tol=1e-6, max_iter=1000).parameters
                 released = model + released - shrunk
@@ -452,59 +416,7 @@ class Evidence:
                 turn = self.denoisers[i].basis
                 moved = (turn if len(moved) > 1 else turn[-1:, -1:]) @ moved
             columns.append(np.abs(moved if basis is None else basis @ moved))
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-    def _deviations(self, i: int, *, sampling: bool, basis: np.ndarray | None) -> np.ndarray:
-        self._check_noise()
-        problem, model = self.problems[i], self.models[i]
-        if not problem.penalty.smooth or model.size > WIDEST_DECOMPOSED:
-            raise ParameterError(
-                "Intervals exist only for penalties without a 1-norm and at most"
-                f" {WIDEST_DECOMPOSED:,} coefficients. Use penalty='l2' or fewer columns."
-            )
-        denoiser = self.denoisers[i] if self.denoisers else None
-        if denoiser is not None and denoiser.is_noisy:
-            # Coverage was 0.16 to 0.83 (lab/bench/coverage.py): what noise leaves is what is kept.
-            raise ParameterError(
-                "The noise hides too much of this release for intervals of coefficients. Use"
-                " denoise=False and a lam of your own."
-            )
-        model = self.undenoised[i]
-        inverse = np.linalg.inv(problem.hessian(model, self.lam))
-        width, columns = len(model), model.size // len(model)
-        noise = self.noise
-        if sampling:  # a label is in one of K columns: about 1/K of S/m in each
-            labels = problem.weighted.labels * columns
-            vary = Covariance("factor", 1 / labels, _root(problem.moment))
-            noise = noise + vary if noise.variance else vary
-        blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
-        if problem.loss is None:  # what all columns of M share is public, and was set right
-            blocks = blocks - blocks.mean(axis=1, keepdims=True)
-        if denoiser is not None and denoiser.white:  # coefficients are B theta
-            turn = denoiser.basis if width > 1 else denoiser.basis[-1:, -1:]
-            coefficients = blocks.reshape(width, columns, width, columns)
-            blocks = np.einsum("wkvc,dv->wkdc", coefficients, turn).reshape(width, columns, -1)
-        if basis is not None:
-            coefficients = blocks.reshape(width, columns, -1, columns)
-            blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
-        variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
-        return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
-
-
-def _root(moment: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(moment)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def _least_risk(problem: FactoredProblem, model: np.ndarray, risk: float) -> float:
-    """Return sum_i w_i (g(z_i) - weight |z_i|); of softmax the largest score of a row for |z_i|.
-
-    ``risk`` is sum_i w_i g(z_i) - weight <theta, operator>.
-    """
-    scores = problem.weighted.scores(model)
-    best = np.abs(scores) if scores.ndim == 1 else scores.max(axis=1)
-    labelled = float(np.sum(model * problem.operator))
-    return risk + problem.operator_weight * (labelled - float(problem.weighted.weights @ best))
+        return side_by_side(columns)
 
 
 def interval_above(centre: float, deviation: float, level: float, least: float) -> np.ndarray:
@@ -597,7 +509,7 @@ class FiguredModel(LinearModel):
         AttributeError
             If the model was loaded from a file.
         """
-        deviations, shift = self.feature_deviations(sampling=sampling), self._feature_shift()
+        deviations, shift = self._feature_spread(sampling=sampling)
         return interval(self.coef_, deviations[:-1].T, level, shift[:-1].T)
 
     def intercept_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
@@ -615,7 +527,7 @@ class FiguredModel(LinearModel):
         ndarray of shape (2, 1) or (2, K)
             The lower and the upper ends.
         """
-        deviations, shift = self.feature_deviations(sampling=sampling), self._feature_shift()
+        deviations, shift = self._feature_spread(sampling=sampling)
         return interval(self.intercept_, deviations[-1], level, shift[-1])
 
     def feature_deviations(self, *, sampling: bool = False) -> np.ndarray:
@@ -631,18 +543,14 @@ class FiguredModel(LinearModel):
         ndarray of shape (p + 1, 1) or (p + 1, K)
             In the units of ``coef_`` and ``intercept_``.
         """
-        evidence, basis = self._fitted_evidence, self._feature_basis()
-        return evidence.deviations(sampling=sampling, basis=basis).reshape(len(basis), -1)
+        return self._feature_spread(sampling=sampling)[0]
 
-    def _feature_shift(self) -> np.ndarray:
-        """Return how far denoising moved each coefficient and, last, the intercept."""
-        basis = self._feature_basis()
-        return self._fitted_evidence.shift(basis).reshape(len(basis), -1)
-
-    def _feature_basis(self) -> np.ndarray:
-        """Return what makes coefficients in the user's units of the model's own."""
-        basis = FeatureUnits(self.pipeline_).basis()
-        return basis[:, -1:] if self.intercept_only_ else basis  # only the intercept follows noise
+    def _feature_spread(self, *, sampling: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return deviations, and how far denoising moved each coefficient; the intercept's last."""
+        evidence, basis = self._fitted_evidence, FeatureUnits(self.pipeline_).basis()
+        basis = basis[:, -1:] if self.intercept_only_ else basis  # only the intercept follows noise
+        deviations = evidence.deviations(sampling=sampling, basis=basis)
+        return deviations.reshape(len(basis), -1), evidence.shift(basis).reshape(len(basis), -1)
 
     def stored_deviations(self) -> list[float] | None:
         """Return deviations as a model file holds them, line by line: 1.96 reach the 95 % interval.
@@ -652,10 +560,10 @@ class FiguredModel(LinearModel):
         if self.theta_.size > _STORED_DEVIATIONS:
             return None
         try:
-            deviations = self.feature_deviations() + self._feature_shift() / ndtri(0.975)
+            deviations, shift = self._feature_spread(sampling=False)
         except ParameterError:
             return None
-        stored: list[float] = deviations.ravel().tolist()
+        stored: list[float] = (deviations + shift / ndtri(0.975)).ravel().tolist()
         return stored
 
     def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
@@ -712,14 +620,13 @@ class FiguredModel(LinearModel):
     @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below that of any labels."""
-        risk = self._figure(lambda: self._fitted_evidence.risk)[0]
-        return float(max(risk, self._fitted_evidence.least_risk))
+        risk, _, least = self._figure(lambda: self._fitted_evidence.risk)
+        return float(max(risk, least))
 
     @property
     def risk_interval_(self) -> np.ndarray:
         """The interval of the risk at 95 %; not below the risk that any labels give."""
-        risk, deviation = self._figure(lambda: self._fitted_evidence.risk)
-        least = self._fitted_evidence.least_risk
+        risk, deviation, least = self._figure(lambda: self._fitted_evidence.risk)
         # Along a direction, tails of Laplace and K-norm noise are taken as those of one Laplace
         # variable; they are shorter where noise of several coordinates adds up. So 95 % reach as
         # much farther than those of Gaussian noise as quantiles at 97.5 % of variance 1 differ.

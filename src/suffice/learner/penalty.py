@@ -36,76 +36,42 @@ _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _WORSE_PENALTIES = 3  # in a row, after which weaker ones are not tried
 
 
-class Optimism:
-    """Computes by how much the risk of a fitted model is too small, and how sure that is.
+def optimism(
+    problem: FactoredProblem,
+    parameters: np.ndarray,
+    lam: float,
+    noise: Covariance,
+    *,
+    count: float,
+    kept_shares: np.ndarray | None = None,
+) -> tuple[float, float]:
+    """Return by how much a model's risk is too small, and the deviation of the mended risk.
+
+    The first is weight^2 tr(Q H^-1), over the coordinates that the model uses. The second is that
+    around the risk on fresh labels: weight^2 theta^T Q theta + weight^4 tr((H^-1 Q)^2) is the
+    variance of <f, n> - div f for f = weight theta(mu + n) (the second-order Stein formula of
+    Bellec & Zhang 2021).
 
     ``noise`` is C per column of the operator, ``count`` the number of labels of equal weight that
-    vary as much as those behind it, 1 / sum w_i^2, ``charge`` how many deviations a model is
-    charged. Of softmax the Hessian between two classes is taken, averaged over the pairs; K - 1
-    columns are free. ``kept_shares`` are the shares of C that the model was fitted with, where its
-    operator was shrunk (`suffice.learner.denoise`).
+    vary as much as those behind it, 1 / sum w_i^2. Of softmax the Hessian between two classes is
+    taken, averaged over the pairs; K - 1 columns are free. ``kept_shares`` are the shares of C that
+    the model was fitted with, where its operator was shrunk (`suffice.learner.denoise`).
     """
-
-    def __init__(
-        self,
-        problem: FactoredProblem,
-        noise: Covariance,
-        count: float,
-        charge: float = 1.0,
-        kept_shares: np.ndarray | None = None,
-    ) -> None:
-        self._noise, self._charge, self._count = noise, charge, count
-        classes = problem.operator.shape[1] if problem.operator.ndim > 1 else 1
-        self._columns = max(classes - 1, 1)
-        noise_in_model = noise.dense(len(problem.operator))
-        self._noise_in_model = (
-            noise_in_model if kept_shares is None else kept_shares[:, None] * noise_in_model
-        )
-
-    def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
-        """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""
-        hessian, sampling = spreads(problem, parameters)
-        change = self._hessian_inverse_times_noise(
-            problem, parameters, lam, hessian, sampling / self._count
-        )
-        return problem.operator_weight**2 * self._columns * float(np.trace(change))
-
-    def _hessian_inverse_times_noise(
-        self,
-        problem: FactoredProblem,
-        parameters: np.ndarray,
-        lam: float,
-        hessian: np.ndarray,
-        sampling: np.ndarray,
-    ) -> np.ndarray:
-        """Return H^-1 Q over the coordinates that the model uses."""
-        ridge = least_ridge(problem, lam, hessian)
-        hessian, spread = hessian + ridge * np.eye(len(hessian)), self._noise_in_model + sampling
-        if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
-            used = np.flatnonzero(parameters.reshape(len(parameters), -1).any(axis=1))
-            hessian, spread = hessian[np.ix_(used, used)], spread[np.ix_(used, used)]
-        factor = cho_factor(hessian, check_finite=False)
-        return np.asarray(cho_solve(factor, spread, check_finite=False))
-
-    def charge(self, problem: FactoredProblem, parameters: np.ndarray) -> float:
-        """Return weight sqrt(theta^T C theta), or ``charge`` times that."""
-        deviation = float(np.sqrt(self._noise.quadratic(parameters)))
-        return self._charge * problem.operator_weight * deviation
-
-    def error(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
-        """Return the standard deviation of the estimated risk around the risk on fresh labels.
-
-        weight^2 theta^T Q theta + weight^4 tr((H^-1 Q)^2): the variance of <f, n> - div f for
-        f = weight theta(mu + n) (the second-order Stein formula of Bellec & Zhang 2021).
-        """
-        theta = parameters.reshape(len(parameters), -1)
-        hessian, varied = spreads(problem, parameters)
-        sampling = varied / self._count
-        sampled = float(np.sum(theta * (sampling @ theta)))
-        change = self._hessian_inverse_times_noise(problem, parameters, lam, hessian, sampling)
-        weight = problem.operator_weight
-        second = weight**2 * self._columns * float(np.sum(change * change.T))
-        return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
+    theta = parameters.reshape(len(parameters), -1)
+    columns, weight = max(theta.shape[1] - 1, 1), problem.operator_weight
+    hessian, varied = spreads(problem, parameters)
+    sampling = varied / count
+    sampled = float(np.sum(theta * (sampling @ theta)))
+    spread = noise.dense(len(theta))
+    spread = (spread if kept_shares is None else kept_shares[:, None] * spread) + sampling
+    hessian = hessian + least_ridge(problem, lam, hessian) * np.eye(len(hessian))
+    if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
+        used = np.flatnonzero(theta.any(axis=1))
+        hessian, spread = hessian[np.ix_(used, used)], spread[np.ix_(used, used)]
+    change = cho_solve(cho_factor(hessian, check_finite=False), spread, check_finite=False)
+    second = weight**2 * columns * float(np.sum(change * change.T))
+    deviation = weight * float(np.sqrt(noise.quadratic(parameters) + sampled + second))
+    return weight**2 * columns * float(np.trace(change)), deviation
 
 
 def choose_penalty(denoised: Denoised, *, max_iter: int) -> float:
@@ -126,43 +92,36 @@ def choose_penalty(denoised: Denoised, *, max_iter: int) -> float:
 def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int) -> float:
     """Return the penalty of least charged risk, summed over the problems (one per class or one).
 
-    Where rows are many, models are fitted on a sample of them; the operator is that of all rows.
+    Penalties are tried from the strongest on, each start a solution. Where the optimism passes half
+    the risk of knowing nothing, or the estimate is below zero, as no risk is, it is mostly noise:
+    such penalties are not tried, nor those after several that were worse than the best. Where rows
+    are many, models are fitted on a sample of them; the operator is that of all rows.
     """
-    optimism = Optimism(problems[0], noise, problems[0].weighted.labels)
-    samples = [problem.on_sample() for problem in problems]
-    risks = np.sum([_risks_along_path(p, optimism, max_iter) for p in samples], axis=0)
-    return float(_LAMS[int(np.argmin(risks))])
-
-
-def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: int) -> np.ndarray:
-    """Return the charged risk at every penalty, from the strongest on, each start a solution.
-
-    Where the optimism passes half the risk of knowing nothing, or the estimate is below zero, as no
-    risk is, it is mostly noise: such penalties are not tried, nor those after several that were
-    worse than the best.
-    """
-    risks = np.full(len(_LAMS), np.inf)
-    nothing = problem.risk(np.zeros_like(problem.operator))[0]
-    start, worse = None, 0
-    for i in reversed(range(len(_LAMS))):
-        lam = float(_LAMS[i])
-        try:
-            start = problem.solve(lam, tol=1e-5, max_iter=max_iter, start=start).parameters
-        except OptimisationError:  # of a noisy operator a weak 1-norm may have no minimiser
-            if np.isfinite(risks).any():
+    total = np.zeros(len(_LAMS))
+    for whole in problems:
+        problem = whole.on_rows(whole.rows.sample)
+        risks = np.full(len(_LAMS), np.inf)
+        nothing = problem.risk(np.zeros_like(problem.operator))[0]
+        start, worse = None, 0
+        for i in reversed(range(len(_LAMS))):
+            lam, found = float(_LAMS[i]), bool(np.isfinite(risks).any())
+            try:
+                start = problem.solve(lam, tol=1e-5, max_iter=max_iter, start=start).parameters
+            except OptimisationError:  # of a noisy operator a weak 1-norm may have no minimiser
+                if found:
+                    break
+                raise
+            gap, _ = optimism(problem, start, lam, noise, count=problems[0].rows.labels)
+            risk = problem.risk(start)[0] + gap
+            if found and (gap > nothing / 2 or (risk < 0 and problem.curvature > 0)):
                 break
-            raise
-        gap = optimism.of(problem, start, lam)
-        if gap > nothing / 2 and np.isfinite(risks).any():
-            break
-        risk = problem.risk(start)[0] + gap
-        if risk < 0 and problem.curvature > 0 and np.isfinite(risks).any():
-            break
-        risks[i] = risk + optimism.charge(problem, start)
-        worse = worse + 1 if risks[i] > risks.min() else 0
-        if worse == _WORSE_PENALTIES:
-            break
-    return risks
+            charge = problem.operator_weight * float(np.sqrt(noise.quadratic(start)))
+            risks[i] = risk + charge
+            worse = worse + 1 if risks[i] > risks.min() else 0
+            if worse == _WORSE_PENALTIES:
+                break
+        total += risks
+    return float(_LAMS[int(np.argmin(total))])
 
 
 @dataclass(frozen=True)
@@ -192,10 +151,10 @@ def spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarra
     link gives no probability: there labels vary as much as they can.
     """
     loss = problem.loss
-    hessian, *labels = problem.weighted.grams(parameters, _SpreadCurves(loss))
+    hessian, *labels = problem.rows.grams(parameters, _SpreadCurves(loss))
     if loss is None or loss.joint:  # g'' = p (1 - p), in units of weight^2
         return hessian, hessian / problem.operator_weight**2
-    return hessian, labels[0] if labels else problem.moment
+    return hessian, labels[0] if labels else problem.rows.moment
 
 
 def least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
@@ -205,5 +164,5 @@ def least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> fl
 
 def intercept_alone(problem: FactoredProblem) -> FactoredProblem:
     """Return the problem that has the intercept's coordinate only, the last one."""
-    constant_problem = problem.on_rows(problem.weighted.last())
-    return constant_problem.with_operator(problem.operator[-1:])
+    last = np.eye(problem.rows.shape[1])[:, -1:]
+    return problem.on_rows(problem.rows.in_basis(last)).with_operator(problem.operator[-1:])

@@ -61,6 +61,7 @@ class WeightedRows(ABC):
     """Rows x_i (m, d) with weights w_i that sum to one; theta is (d,) or (d, K)."""
 
     shape: tuple[int, int]
+    labels: float  # of equal weight that vary as much as those of the rows: 1 / sum_i w_i^2
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -69,11 +70,6 @@ class WeightedRows(ABC):
     @abstractmethod
     def weights(self) -> np.ndarray:
         """The weights w_i (m,)."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> float:
-        """How many labels of equal weight vary as much as those of the rows: 1 / sum_i w_i^2."""
 
     @property
     @abstractmethod
@@ -119,14 +115,6 @@ class WeightedRows(ABC):
     def in_basis(self, basis: np.ndarray) -> "WeightedRows":
         """Return the rows B^T x_i for B (d, r), with the same weights."""
 
-    def times_moment(self, vector: np.ndarray) -> np.ndarray:
-        """Return S times a vector."""
-        return self.moment @ vector
-
-    def last(self) -> "WeightedRows":
-        """Return the last coordinate of each row alone."""
-        return self.in_basis(np.eye(self.shape[1])[:, -1:])
-
 
 class MatrixRows(WeightedRows):
     """Rows as a matrix in memory; ``own_weights`` are their weights, None where all are alike.
@@ -143,7 +131,12 @@ class MatrixRows(WeightedRows):
         stride: int | None = None,
         count: float | None = None,
     ) -> None:
-        if own_weights is not None:
+        self.matrix, self.own_weights = matrix, own_weights
+        self.shape = (matrix.shape[0], matrix.shape[1])
+        self._stride, self._count = stride or sample_stride(self.shape), count
+        if own_weights is None:
+            self._weights, self.labels = np.full(len(matrix), 1 / len(matrix)), float(len(matrix))
+        else:
             shape, total = own_weights.shape, own_weights.sum()
             if shape != (len(matrix),):
                 raise ParameterError(
@@ -152,29 +145,14 @@ class MatrixRows(WeightedRows):
                 )
             if not (np.isfinite(total) and (own_weights >= 0).all() and abs(total - 1) < 1e-9):
                 raise ParameterError("weights must not be negative, and must sum to one.")
-        self.matrix, self.own_weights = matrix, own_weights
-        self.shape = (matrix.shape[0], matrix.shape[1])
-        self._count = count
-        self._stride = sample_stride(self.shape) if stride is None else stride
-        self._weights = (
-            np.full(len(matrix), 1 / len(matrix)) if own_weights is None else own_weights
-        )
+            self._weights, self.labels = own_weights, 1 / float(own_weights @ own_weights)
+        if count is not None:
+            self.labels = count
 
     @property
     def weights(self) -> np.ndarray:
         """The weights w_i (m,)."""
         return self._weights
-
-    @property
-    def labels(self) -> float:
-        """1 / sum_i w_i^2, or the count that was stated."""
-        if self._count is not None:
-            return self._count
-        return (
-            float(len(self))
-            if self.own_weights is None
-            else 1 / float(self.own_weights @ self.own_weights)
-        )
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -189,8 +167,9 @@ class MatrixRows(WeightedRows):
     @cached_property
     def moment(self) -> np.ndarray:
         """S = sum_i w_i x_i x_i^T."""
-        alike = self.own_weights is None
-        return gram(self.matrix) / len(self) if alike else gram(self.matrix, self.own_weights)
+        if self.own_weights is None:
+            return gram(self.matrix) / len(self)
+        return gram(self.matrix, self.own_weights)
 
     @cached_property
     def sample(self) -> "MatrixRows":
@@ -230,14 +209,6 @@ class MatrixRows(WeightedRows):
         """Return the rows B^T x_i."""
         rows = np.ascontiguousarray(self.matrix @ basis)
         return MatrixRows(rows, self.own_weights, self._stride, self._count)
-
-    def times_moment(self, vector: np.ndarray) -> np.ndarray:
-        """Return S times a vector, without S, which is dear where rows are wide."""
-        return self.matrix.T @ (self.weights * (self.matrix @ vector))
-
-    def last(self) -> "MatrixRows":
-        """Return the last coordinate of each row alone."""
-        return MatrixRows(self.matrix[:, -1:], self.own_weights, self._stride, self._count)
 
 
 def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:

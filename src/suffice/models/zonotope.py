@@ -38,7 +38,7 @@ def _steps(
     passes over the rows: an operator is linear in its labels, so that of a momentum is free.
     """
     binary, weights = operator.ndim == 1, rows.weights
-    step = 1 / _largest_eigenvalue(rows)
+    step = 1 / (1.05 * float(np.linalg.eigvalsh(rows.moment)[-1]))
     labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
     operator_now = _operator_of(rows, labels)
     ahead, operator_ahead, momentum = labels, operator_now, 1.0
@@ -67,14 +67,6 @@ def _nearest_labels(labels: np.ndarray) -> np.ndarray:
     if labels.ndim == 1:
         return np.clip(labels, -1, 1)
     return nearest_proportions(labels)
-
-
-def _largest_eigenvalue(rows: WeightedRows) -> float:
-    """Return the largest eigenvalue of S, rounded up by a margin that power iteration needs."""
-    vector = np.random.default_rng(0).standard_normal(rows.shape[1])
-    for _ in range(20):
-        vector = rows.times_moment(vector / np.linalg.norm(vector))
-    return 1.05 * float(np.linalg.norm(vector))
 
 
 def why_no_minimiser(

@@ -153,7 +153,7 @@ def _float_error(problem: FactoredProblem, theta: np.ndarray, lam: float) -> flo
     X^T slopes sums N terms; a slope errs by a few units of its own, and by those of its score, a
     sum of d terms, as the slopes of both losses change by no more than the scores do.
     """
-    rows, unit = problem.rows, 2.0**-52
+    rows, unit = problem.rows.matrix, 2.0**-52
     lengths = np.linalg.norm(rows, axis=1)
     size = float(np.linalg.norm(theta))
     few = 64 + theta.size // len(theta)

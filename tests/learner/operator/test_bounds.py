@@ -105,11 +105,12 @@ def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam, rng):
         excess = exact.risk(noisy_model, lam)[0] - exact.risk(theta, lam)[0]
         change = abs(exact.risk(noisy_model)[0] - exact.risk(theta)[0])
         error = abs(exact.with_operator(MU + b).risk(noisy_model)[0] - exact.risk(noisy_model)[0])
+        bounds = intervals.NoiseBounds.of(norm, a=loss.a, lam=lam, size=model)
         pairs = (
-            (distance, intervals.parameter_distance(norm, a=loss.a, lam=lam)),
-            (excess, intervals.excess_risk(norm, a=loss.a, lam=lam)),
-            (change, intervals.plain_risk_change(norm, a=loss.a, lam=lam, size=model)),
-            (error, intervals.risk_error(norm, a=loss.a, radius=model)),
+            (distance, bounds.parameters),
+            (excess, bounds.excess),
+            (change, bounds.plain_risk),
+            (error, bounds.risk),
         )
         for value, bound in pairs:
             assert value <= bound * (1 + 1e-6) + 1e-7
@@ -146,19 +147,18 @@ def test_softmax_counts_as_a_loss_with_a_of_two(rng):
         p.solve(0.1, tol=1e-8, max_iter=500) for p in (exact, exact.with_operator(M + b))
     )
     moved = np.linalg.norm(exact_solution.parameters - noisy_solution.parameters)
-    assert moved <= intervals.parameter_distance(float(np.linalg.norm(b)), a=2.0, lam=0.1)
+    norm = float(np.linalg.norm(b))
+    assert moved <= intervals.NoiseBounds.of(norm, a=2.0, lam=0.1, size=0.0).parameters
 
 
 def test_all_bounds_of_a_model_share_one_event():
-    theta = np.ones(5)
-    all_bounds = intervals.noise_bounds(
-        NOISES["laplace"][0], "laplace", theta, a=1.0, lam=0.5, delta=0.1
-    )
-    norm = intervals.noise_norm(NOISES["laplace"][0], "laplace", (5,), 0.1)
-    assert all_bounds.noise == norm
-    assert all_bounds.parameters == intervals.parameter_distance(norm, a=1.0, lam=0.5)
-    assert all_bounds.risk == intervals.risk_error(norm, a=1.0, radius=np.sqrt(5))
-    assert all_bounds.excess == intervals.excess_risk(norm, a=1.0, lam=0.5)
+    problem, noise = FactoredProblem(X, MU, LOSSES["logistic"]), NOISES["laplace"][0]
+    all_bounds = intervals.Evidence([problem], [np.ones(5)], 0.5, noise).bounds("laplace", 0.1)
+    norm = intervals.noise_norm(noise, "laplace", (5,), 0.1)
+    assert (all_bounds.delta, all_bounds.noise) == (0.1, norm)
+    assert all_bounds.parameters == pytest.approx(norm)  # a/(2 lam) ||b||
+    assert all_bounds.risk == pytest.approx(np.sqrt(5) * norm / 2)
+    assert all_bounds.excess == pytest.approx(norm**2 / 4)
     assert all_bounds.plain_risk > all_bounds.excess
 
 
@@ -168,9 +168,9 @@ def test_what_cannot_be_bounded_is_refused():
     with pytest.raises(ParameterError, match="delta"):
         intervals.noise_norm(Covariance("identity", 1.0), "laplace", (5,), 0.0)
     with pytest.raises(ParameterError, match="lam"):
-        intervals.excess_risk(1.0, a=1.0, lam=0.0)
+        intervals.NoiseBounds.of(1.0, a=1.0, lam=0.0, size=1.0)
     with pytest.raises(ParameterError, match="norm"):
-        intervals.risk_error(-1.0, a=1.0, radius=1.0)
+        intervals.NoiseBounds.of(-1.0, a=1.0, lam=1.0, size=1.0)
 
 
 # --- the paper's own bound

@@ -164,7 +164,7 @@ def test_the_interval_of_the_risk_covers_the_risk_on_fresh_labels(deviation, lam
     for _ in range(300):
         operator = ROWS.T @ local.choice([-1, 1], 400) / 400 + normal(covariance, local)
         problem, theta = solved(operator, lam)
-        risk, error = Evidence([problem], [theta], lam, covariance).risk
+        risk, error, _ = Evidence([problem], [theta], lam, covariance).risk
         gap = abs(risk - fresh.risk(theta)[0])
         hits += gap <= 1.96 * error
         narrow += gap <= 1.96 * 0.6 * error
@@ -179,7 +179,7 @@ def test_of_labels_that_rows_explain_the_risk_is_rather_too_large():
     for _ in range(300):
         signs = np.where(local.random(400) < SHARES, 1, -1)
         problem, theta = solved(ROWS.T @ signs / 400 + normal(covariance, local))
-        risk, error = Evidence([problem], [theta], LAM, covariance).risk
+        risk, error, _ = Evidence([problem], [theta], LAM, covariance).risk
         gaps.append(risk - fresh.risk(theta)[0])
         hits += abs(gaps[-1]) <= 1.96 * error
     assert -0.002 < np.mean(gaps) < 0.01
@@ -310,10 +310,10 @@ def test_the_least_risk_is_that_of_labels_as_predicted(rng, classes):
     indicators = 2 * codes - 1 if classes == 2 else np.eye(3)[codes]
     problem, *_ = solved(ROWS.T @ indicators / 400)
     evidence = Evidence([problem], [model], LAM, Covariance("identity", 0.01))
-    assert evidence.least_risk == pytest.approx(problem.risk(model)[0])
+    assert evidence.risk[2] == pytest.approx(problem.risk(model)[0])
     others = rng.integers(classes, size=400)
     indicators = 2 * others - 1 if classes == 2 else np.eye(3)[others]
-    assert evidence.least_risk < problem.with_operator(ROWS.T @ indicators / 400).risk(model)[0]
+    assert evidence.risk[2] < problem.with_operator(ROWS.T @ indicators / 400).risk(model)[0]
 
 
 def test_a_risk_is_not_estimated_below_what_labels_can_give():
@@ -324,4 +324,4 @@ def test_a_risk_is_not_estimated_below_what_labels_can_give():
     model._evidence = Evidence([problem], model._evidence.models, 0.01, model._evidence.noise)
     assert model._evidence.risk[0] < 0
     low, high = model.risk_interval_
-    assert 0 < model._evidence.least_risk == low == model.risk_ < high
+    assert 0 < model._evidence.risk[2] == low == model.risk_ < high

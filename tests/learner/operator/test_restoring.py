@@ -107,7 +107,7 @@ def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
     errors = []
     for _ in range(10):
         problem, _, exact = drowned(rng, 0.0, classes)
-        basis = white_basis(problem.weighted, intercept=True)[1]
+        basis = white_basis(problem.rows, intercept=True)[1]
         deviations = np.array([0.2, 60.0, 60.0, 60.0, 60.0, 60.0, 0.1])  # along B^T x
         root = np.linalg.inv(basis.T) @ np.diag(deviations)
         noise = Covariance("factor", 1.0, root)
@@ -127,7 +127,7 @@ def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restore
     problem, noise, _ = drowned(rng, 0.3)
     restoration = Denoiser.of(problem, noise)
     restored = restoration(problem.operator)
-    rows = problem.weighted.matrix @ restoration.basis
+    rows = problem.rows.matrix @ restoration.basis
     model = restored.copy()
     model[-1] -= 0.2 * np.sign(restored[-1])
     differs = rows @ model * np.sign(restored[-1]) < 0
@@ -210,7 +210,7 @@ def test_a_penalty_of_ones_own_or_another_one_is_in_the_pipelines_coordinates(rn
 def test_directions_of_another_sample_of_rows_are_found(rng):
     """An owner's principal components are nearly those of all rows, and the rest is drowned."""
     problem, _, exact = drowned(rng, 0.0)
-    basis = white_basis(problem.weighted, intercept=True)[1]
+    basis = white_basis(problem.rows, intercept=True)[1]
     turn = np.eye(7)
     turn[:6, :6] = np.linalg.qr(np.eye(6) + 0.02 * rng.normal(size=(6, 6)))[0]
     deviations = np.array([0.05, 0.05, 1e4, 1e4, 1e4, 1e4, 0.05])
@@ -220,5 +220,5 @@ def test_directions_of_another_sample_of_rows_are_found(rng):
     restoration = Denoiser.of(problem.with_operator(noisy), noise)
     assert restoration.basis.shape == (7, 3)
     assert restoration.white_noise == pytest.approx(np.full(3, 0.05**2), rel=1e-3)
-    moments = restoration.basis.T @ problem.moment @ restoration.basis
+    moments = restoration.basis.T @ problem.rows.moment @ restoration.basis
     assert moments == pytest.approx(np.eye(3), abs=1e-6)

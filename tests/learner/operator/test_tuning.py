@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from suffice.errors import OptimisationError
 from suffice.learner.operator import FactoredClassifier
-from suffice.learner.penalty import Optimism, choose_lam
+from suffice.learner.penalty import choose_lam, optimism
 from suffice.models.losses import LOSSES, PENALTIES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
@@ -46,16 +46,14 @@ def noise_of(covariance: Covariance, local: np.random.Generator, columns: int = 
 
 def gaps(problem: FactoredProblem, noise: Covariance, lam: float, draws: int) -> np.ndarray:
     """Return, per draw of noise: how far the noisy risk is too small, Stein's term, its error."""
-    optimism = Optimism(problem, noise, np.inf)  # the labels stay, the noise is fresh
     local = np.random.default_rng(1)
     differences = []
     for _ in range(draws):
         noisy = problem.with_operator(problem.operator + noise_of(noise, local)[:, 0])
         theta = noisy.solve(lam, tol=1e-6, max_iter=500).parameters
         small = problem.risk(theta)[0] - noisy.risk(theta)[0]
-        differences.append(
-            (small, optimism.of(noisy, theta, lam), optimism.error(noisy, theta, lam))
-        )
+        # The labels stay, the noise is fresh.
+        differences.append((small, *optimism(noisy, theta, lam, noise, count=np.inf)))
     return np.array(differences).T
 
 
@@ -99,13 +97,12 @@ def test_with_a_1norm_only_coordinates_in_use_count():
     reduced_problem = FactoredProblem(
         np.ascontiguousarray(ROWS[:, used]), MU[used], LOSSES["logistic"]
     )
-    expected = Optimism(reduced_problem, noise, np.inf).of(reduced_problem, theta[used], 0.0)
-    optimism = Optimism(problem, noise, np.inf).of(problem, theta, lam)
-    assert optimism == pytest.approx(expected, rel=1e-6)
+    expected, _ = optimism(reduced_problem, theta[used], 0.0, noise, count=np.inf)
+    gap, _ = optimism(problem, theta, lam, noise, count=np.inf)
+    assert gap == pytest.approx(expected, rel=1e-6)
     everything = FactoredProblem(ROWS, MU, LOSSES["logistic"])
-    assert Optimism(everything, noise, np.inf).of(everything, theta, 0.0) > 1.2 * optimism
-    nothing = np.zeros(6)
-    assert Optimism(problem, noise, np.inf).of(problem, nothing, lam) == 0.0
+    assert optimism(everything, theta, 0.0, noise, count=np.inf)[0] > 1.2 * gap
+    assert optimism(problem, np.zeros(6), lam, noise, count=np.inf)[0] == 0.0
 
 
 def test_the_sampling_of_labels_is_corrected_for_as_noise_is():
@@ -118,7 +115,7 @@ def test_the_sampling_of_labels_is_corrected_for_as_noise_is():
         problem = fresh.with_operator(ROWS.T @ local.choice([-1.0, 1.0], 200) / 200)
         theta = problem.solve(0.01, tol=1e-6, max_iter=500).parameters
         truth = fresh.risk(theta)[0]
-        correction = Optimism(problem, silent, 200).of(problem, theta, 0.01)
+        correction, _ = optimism(problem, theta, 0.01, silent, count=200)
         naive.append(problem.risk(theta)[0] - truth)
         errors.append(naive[-1] + correction)
     assert abs(z_score(errors)) < EQUAL
@@ -131,14 +128,13 @@ def test_of_softmax_the_correction_is_close():
     truth = ROWS.T @ np.eye(3)[np.digitize(ROWS[:, 0], [-0.5, 0.5])] / 200
     problem = FactoredProblem(ROWS, truth, None)
     noise = Covariance("identity", 0.01)
-    optimism = Optimism(problem, noise, np.inf)
     small, corrections = [], []
     for _ in range(200):
         moved = noise_of(noise, local, 3)
         noisy = problem.with_operator(truth + moved - moved.mean(axis=1, keepdims=True))
         theta = noisy.solve(0.1, tol=1e-6, max_iter=500).parameters
         small.append(problem.risk(theta)[0] - noisy.risk(theta)[0])
-        corrections.append(optimism.of(noisy, theta, 0.1))
+        corrections.append(optimism(noisy, theta, 0.1, noise, count=np.inf)[0])
     assert np.mean(corrections) == pytest.approx(np.mean(small), rel=0.2)
 
 
@@ -155,15 +151,15 @@ def test_the_error_of_the_estimate_is_the_stated_one(lam):
 
 
 def test_rows_of_different_weight_count_as_fewer_labels():
-    assert FactoredProblem(ROWS, MU, LOSSES["logistic"]).weighted.labels == 200
+    assert FactoredProblem(ROWS, MU, LOSSES["logistic"]).rows.labels == 200
     weights = np.r_[np.full(100, 0.009), np.full(100, 0.001)]
     weighted = FactoredProblem(ROWS, MU, LOSSES["logistic"], weights=weights)
     local = np.random.default_rng(4)
     signs = local.choice([-1.0, 1.0], size=(4000, 200))
     power = np.mean(np.sum((signs * weights @ ROWS) ** 2, axis=1))
-    assert power == pytest.approx(np.trace(weighted.moment) / weighted.weighted.labels, rel=0.1)
+    assert power == pytest.approx(np.trace(weighted.rows.moment) / weighted.rows.labels, rel=0.1)
     even = np.full(200, 1 / 200)
-    assert FactoredProblem(ROWS, MU, None, weights=even).weighted.labels == pytest.approx(200)
+    assert FactoredProblem(ROWS, MU, None, weights=even).rows.labels == pytest.approx(200)
 
 
 # --- the chosen penalty
