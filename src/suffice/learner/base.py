@@ -104,6 +104,10 @@ sample_weight : array of shape (n,), optional
     How often each row counts.
 progress : callable, optional
     Called with the number of rows of each batch that was read.
+level : float, default=0.95
+    The confidence level.
+sampling : bool, default=False
+    Whether it also covers what other labels of the same rows would give.
 class_weight : dict, "balanced" or None, default=None
     What a mistake about each class costs: `predict` takes the class of largest weight times
     probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
@@ -126,10 +130,17 @@ ForeignRowsError
     If the rows are not those that the release belongs to.
 OptimisationError
     If the solver stops short of ``tol``.
+TableError
+    If the table has no rows, lacks a column, or has missing values without a rule.
+NotFittedError
+    If the learner is not fitted.
 """
 _SHARED_ENTRIES = {
     re.split(r" : |\n", entry)[0]: entry for entry in re.split(r"\n(?=\S)", _SHARED_TEXT.strip())
 }
+_SHARED_ENTRIES["X (new rows)"] = """X : array, table or path
+    New rows with the columns that the model was learnt from: a matrix, a data frame, an Arrow
+    table, or the path of a file. A category that the release does not list counts as none."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -364,12 +375,8 @@ class FeatureUnits:
 
         ``theta`` (d,) or (d, K) has the weight of the pipeline's intercept too, if there is one.
         """
-        weights = theta.reshape(len(theta), -1)
-        rest = weights
-        constant = np.zeros(weights.shape[1])
-        if self.pipeline.intercept > 0:
-            rest, constant = weights[:-1], self.pipeline.intercept * weights[-1]
-        return rest.T @ self.matrix, constant + self.offset @ rest
+        whole = self.basis() @ theta.reshape(len(theta), -1)
+        return whole[:-1].T, whole[-1]
 
 
 @dataclass(frozen=True)
@@ -473,41 +480,28 @@ class MissingFigureError(ParameterError, AttributeError):
 class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Holds what every fitted learner has; parameters are checked as scikit-learn does.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (K,)
-        The classes.
-    pipeline_ : Pipeline
-        Turns raw rows into coordinates.
-    releases_ : tuple of Release
-        The releases that it was learnt from; empty if it was fitted to exact data.
-    n_features_in_ : int
-        The number of columns that it reads.
-    feature_names_in_ : ndarray of str objects
-        Their names; missing after a fit to an array.
+    A fit leaves ``classes_``, ``pipeline_``, ``releases_`` and ``n_features_in_``, and
+    ``feature_names_in_`` unless it was to an array.
     """
 
     stored_as: ClassVar[str | None] = None  # the name in model files; None for no file
     _class_shares: np.ndarray | None  # of exact labels
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Put what learners say alike into the docstrings of a class and of its fits."""
+        """Put what learners say alike into the docstrings of a class and of its methods."""
         super().__init_subclass__(**options)
         if cls.__doc__:
             cls.__doc__ = _completed(cls.__doc__)
         for name, value in vars(cls).items():
-            if name.startswith("fit") and value.__doc__:
-                value.__doc__ = _completed(value.__doc__, cls.__name__)
+            if inspect.isfunction(value) and value.__doc__:
+                learner = cls.__name__ if name.startswith("fit") else ""
+                value.__doc__ = _completed(value.__doc__, learner)
 
     def _validate_params(self) -> None:
         try:
             super()._validate_params()
         except Refused as error:
             raise InvalidParameterError(str(error)) from None
-
-    def _checked_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """Return exact rows and the codes of their labels, once both are checked."""
-        return self._weighted_labels(X, y, None)[:2]
 
     def _weighted_labels(
         self, X: Any, y: Any, sample_weight: Any
@@ -667,10 +661,7 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, table or path
-            New rows with the columns that the model was learnt from: a matrix, a data frame, an
-            Arrow table, or the path of a file. A category that the release does not list counts
-            as no category.
+        X (new rows)
 
         Returns
         -------
@@ -680,23 +671,17 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
         Raises
         ------
         TableError
-            If the table has no rows, lacks a column, or has missing values without a rule.
         NotFittedError
-            If the learner is not fitted.
         """
         batches = mapped_batches(self._new_rows(X), self.pipeline_, new=True)
-        scores = [self._scores(rows) for rows in batches]
-        if not scores:
-            raise TableError("The table has no rows. Use a table with at least one row.")
-        return np.concatenate(scores)
+        return np.concatenate([self._scores(rows) for rows in batches])
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row; by ``class_weight`` the least costly.
 
         Parameters
         ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
+        X (new rows)
 
         Returns
         -------
@@ -706,9 +691,7 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
         Raises
         ------
         TableError
-            If the table has no rows, lacks a column, or has missing values without a rule.
         NotFittedError
-            If the learner is not fitted.
         """
         if getattr(self, "class_weight", None) is None:
             return self._most_probable(X)
@@ -757,8 +740,7 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
+        X (new rows)
 
         Returns
         -------
@@ -770,7 +752,6 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
         ParameterError
             If the model has scores but no probabilities; see ``gives_probabilities``.
         TableError
-            If the table has no rows or lacks a column.
         """
         self._check_probabilities()
         return self._probabilities(self.decision_function(X))
@@ -780,8 +761,7 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, table or path
-            New rows, as in `decision_function`.
+        X (new rows)
 
         Returns
         -------
@@ -847,8 +827,7 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, table or path
-            New rows with the columns that the model was learnt from.
+        X (new rows)
 
         Returns
         -------
@@ -859,15 +838,10 @@ class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[mi
         Raises
         ------
         TableError
-            If the table has no rows, lacks a column, or has missing values without a rule.
         NotFittedError
-            If the learner is not fitted.
         """
         units = FeatureUnits(self.pipeline_)
-        batches = list(feature_batches(self._new_rows(X), units.encoding))
-        if not batches:
-            raise TableError("The table has no rows. Use a table with at least one row.")
-        return units.shortened(np.vstack(batches))
+        return units.shortened(np.vstack(list(feature_batches(self._new_rows(X), units.encoding))))
 
 
 class LinearModel(Classifier):
@@ -875,13 +849,9 @@ class LinearModel(Classifier):
 
     Attributes
     ----------
-    theta_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``. With two classes, positive scores mean the
-        second class.
-    coef_ : ndarray of shape (1, p) or (K, p)
-        The same in the units of the user's columns (`FeatureUnits`).
-    intercept_ : ndarray of shape (1,) or (K,)
-        The score of a row whose features are all zero.
+    theta_
+    coef_
+    intercept_
     lam_ : float
         The weight of the penalty.
     """

@@ -465,10 +465,8 @@ class FiguredModel(LinearModel):
 
         Parameters
         ----------
-        level : float, default=0.95
-            The confidence level.
-        sampling : bool, default=False
-            Whether the interval also covers what other labels of the same rows would give.
+        level
+        sampling
 
         Returns
         -------
@@ -492,10 +490,8 @@ class FiguredModel(LinearModel):
 
         Parameters
         ----------
-        level : float, default=0.95
-            The confidence level.
-        sampling : bool, default=False
-            Whether the interval also covers what other labels of the same rows would give.
+        level
+        sampling
 
         Returns
         -------
@@ -517,10 +513,8 @@ class FiguredModel(LinearModel):
 
         Parameters
         ----------
-        level : float, default=0.95
-            The confidence level.
-        sampling : bool, default=False
-            Whether the interval also covers what other labels of the same rows would give.
+        level
+        sampling
 
         Returns
         -------
@@ -535,8 +529,7 @@ class FiguredModel(LinearModel):
 
         Parameters
         ----------
-        sampling : bool, default=False
-            Whether it also covers what other labels of the same rows would give.
+        sampling
 
         Returns
         -------

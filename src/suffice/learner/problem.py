@@ -86,8 +86,13 @@ def feature_batches(data: Any, pipeline: Pipeline) -> Iterator[np.ndarray]:
 def _narrow_batches(data: Any, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
     check_order(data, "what is computed for each belongs to it by that")
     table, names = open_for_pipeline(data, pipeline)
+    empty = True
     for batch in table.batches(names):
-        yield from narrow_batches(batch, len(pipeline.outputs))
+        for narrow in narrow_batches(batch, len(pipeline.outputs)):
+            empty = False
+            yield narrow
+    if empty:
+        raise TableError("The table has no rows. Use a table with at least one row.")
 
 
 def _note_unknown(unknown: Mapping[str, int]) -> None:
@@ -100,10 +105,7 @@ def _note_unknown(unknown: Mapping[str, int]) -> None:
 
 def design_matrix(data: Any, pipeline: Pipeline, *, new: bool = False) -> np.ndarray:
     """Return the mapped rows of ``data``, a C-ordered float64 matrix."""
-    blocks = list(mapped_batches(data, pipeline, new=new))
-    if not blocks:
-        raise TableError("The table has no rows. Use a table with at least one row.")
-    return np.ascontiguousarray(np.vstack(blocks))
+    return np.ascontiguousarray(np.vstack(list(mapped_batches(data, pipeline, new=new))))
 
 
 def matching_rows(

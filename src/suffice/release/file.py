@@ -183,33 +183,24 @@ def arrays_of(payload: bytes) -> dict[str, NDArray[Any]]:
     header = strict_json.parse(payload[8 : 8 + length])
     if not isinstance(header, dict):
         raise CorruptFileError("The payload's header is malformed.")
-    for name, entry in header.items():
-        _check_shape(name, entry)
+    for name, entry in header.items():  # before an array is made
+        good = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
+        if name == "__metadata__" or not good or entry["dtype"] not in _ITEM_BYTES:
+            raise CorruptFileError("The payload holds an array of a type that no kind has.")
+        shape, ends = entry["shape"], entry["data_offsets"]
+        valid = (
+            all(isinstance(numbers, list) for numbers in (shape, ends))
+            and all(type(number) is int and number >= 0 for number in (*shape, *ends))
+            and len(ends) == 2
+            and 1 <= len(shape) <= _MOST_AXES
+        )
+        if not valid or math.prod(shape) * _ITEM_BYTES[entry["dtype"]] != ends[1] - ends[0]:
+            raise CorruptFileError("The payload holds an array whose shape does not fit its bytes.")
+        lacks = shape[0] > 0 and name in _MAY_LACK_COLUMNS
+        if 0 in shape and not lacks and name not in _MAY_BE_EMPTY:
+            raise CorruptFileError(f"Array {quoted(name)} must not be empty.")
     try:
         arrays = safetensors.numpy.load(payload)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise CorruptFileError("The payload is malformed.") from error
     return dict(arrays)
-
-
-def _check_shape(name: str, entry: Any) -> None:
-    """Raise unless a header states a shape that the array's bytes can have."""
-    good = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
-    if name == "__metadata__" or not good or entry["dtype"] not in _ITEM_BYTES:
-        raise CorruptFileError("The payload holds an array of a type that no kind has.")
-    shape, ends = entry["shape"], entry["data_offsets"]
-    valid = (
-        _are_integers(shape)
-        and _are_integers(ends)
-        and len(ends) == 2
-        and 1 <= len(shape) <= _MOST_AXES
-    )
-    if not valid or math.prod(shape) * _ITEM_BYTES[entry["dtype"]] != ends[1] - ends[0]:
-        raise CorruptFileError("The payload holds an array whose shape does not fit its bytes.")
-    lacks = shape[0] > 0 and name in _MAY_LACK_COLUMNS
-    if 0 in shape and not lacks and name not in _MAY_BE_EMPTY:
-        raise CorruptFileError(f"Array {quoted(name)} must not be empty.")
-
-
-def _are_integers(values: Any) -> bool:
-    return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)

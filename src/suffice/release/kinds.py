@@ -183,56 +183,47 @@ _LEARNERS = (
 Details = Mapping[str, Any]
 
 
-def _finite(array: Array, _: Details) -> str | None:
-    return None if np.isfinite(array).all() else "holds values that are not finite"
-
-
-def _codes(array: Array, details: Details) -> str | None:
-    return None if array.max(initial=0) < len(details["classes"]) else "holds codes of no class"
-
-
-def _states(array: Array, details: Details) -> str | None:
-    good = array.max(axis=0, initial=0) < np.array(discrete_sizes(details["columns"]))
-    return None if good.all() else "holds codes of no possible value"
-
-
-def _noisy(array: Array, details: Details) -> str | None:
+def _within_limits(array: Array, details: Details) -> bool:
     least, most = number_limits(details["columns"]).T
-    good = (least <= array).all() and (array <= most).all()
-    return None if good else "holds numbers that its declared range and noise cannot give"
+    return bool((least <= array).all() and (array <= most).all())
 
 
-def _channel(array: Array, _: Details) -> str | None:
-    likely = np.isfinite(array).all() and (array > 0).all()
-    if not likely or np.abs(array.sum(axis=0) - 1).max() > 1e-9:
-        return "must hold positive probabilities, each column with sum one"
-    return None
-
-
-def _shares(array: Array, _: Details) -> str | None:
-    inside = np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()
-    if not inside or np.abs(array.sum(axis=1) - 1).max() > 1e-9:
-        return "must hold proportions, between 0 and 1, each row with sum one"
-    return None
-
-
-def _sizes(array: Array, _: Details) -> str | None:
-    return None if (array > 0).all() else "must hold positive numbers of rows"
-
-
-def _nodes(array: Array, details: Details) -> str | None:
-    return None if are_whole_trees(array, len(details["classes"])) else "must hold whole trees"
-
-
-ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
-    "finite": _finite,
-    "codes": _codes,
-    "states": _states,
-    "noisy": _noisy,
-    "channel": _channel,
-    "shares": _shares,
-    "sizes": _sizes,
-    "nodes": _nodes,
+# Of each: what arrays must fulfil, and what is wrong with those that do not.
+ARRAY_CHECKS: Mapping[str, tuple[Callable[[Array, Details], Any], str]] = {
+    "finite": (lambda array, _: np.isfinite(array).all(), "holds values that are not finite"),
+    "codes": (
+        lambda array, details: array.max(initial=0) < len(details["classes"]),
+        "holds codes of no class",
+    ),
+    "states": (
+        lambda array, details: (
+            array.max(axis=0, initial=0) < np.array(discrete_sizes(details["columns"]))
+        ).all(),
+        "holds codes of no possible value",
+    ),
+    "noisy": (
+        _within_limits,
+        "holds numbers that its declared range and noise cannot give",
+    ),
+    "channel": (
+        lambda array, _: (
+            np.isfinite(array).all()
+            and (array > 0).all()
+            and np.abs(array.sum(axis=0) - 1).max() <= 1e-9
+        ),
+        "must hold positive probabilities, each column with sum one",
+    ),
+    "shares": (
+        lambda array, _: (
+            ((array >= 0) & (array <= 1)).all() and np.abs(array.sum(axis=1) - 1).max() <= 1e-9
+        ),
+        "must hold proportions, between 0 and 1, each row with sum one",
+    ),
+    "sizes": (lambda array, _: (array > 0).all(), "must hold positive numbers of rows"),
+    "nodes": (
+        lambda array, details: are_whole_trees(array, len(details["classes"])),
+        "must hold whole trees",
+    ),
 }
 
 

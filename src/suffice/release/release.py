@@ -287,7 +287,64 @@ class Release:
     signature: Signature | None = field(default=None)
 
     def __post_init__(self) -> None:
-        _check_contents(self)
+        """Raise unless arrays, details, parts and pipeline are what the kind declares, together."""
+        kind, details, width = kind_named(self.kind), self.details, len(self.pipeline.outputs)
+        if not self.parts or not all(part.guarantees for part in self.parts):
+            raise CorruptFileError("A release must state at least one guarantee for each owner.")
+        if set(details) != set(kind.details):
+            raise CorruptFileError(f"A {kind.name} release must state {', '.join(kind.details)}.")
+        for detail, rule in kind.details.items():
+            value = details[detail]
+            if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
+                raise CorruptFileError(f"Detail {detail} is not valid.")
+        if set(self.arrays) != set(kind.arrays):
+            raise CorruptFileError(
+                f"A {kind.name} release must hold {', '.join(kind.arrays)} only."
+            )
+        columns = details.get("columns", ())
+        discrete = len(discrete_sizes(columns)) if columns else 0
+        sizes = {
+            "d": width,
+            "m": self.rows,
+            "K": len(details.get("classes", ())),
+            "n": details.get("count", 0),
+            "bags": len(details.get("bags", ())),
+            "discrete": discrete,
+            "continuous": len(columns) - discrete,
+        }
+        for array_name, array_rule in kind.arrays.items():
+            array = self.arrays[array_name]
+            axes = [axis for axis in array_rule.shape if axis != "K?" or sizes["K"] != 2]
+            shape = tuple(sizes[axis.rstrip("?")] for axis in axes)
+            if array.dtype != np.dtype(array_rule.dtype) or array.shape != shape:
+                raise CorruptFileError(f"Array {array_name} has the wrong type or shape.")
+            fulfils, trouble = ARRAY_CHECKS[array_rule.check]
+            if not fulfils(array, details):
+                raise CorruptFileError(f"Array {array_name} {trouble}.")
+        if not width:
+            raise CorruptFileError("A release must have a coordinate.")
+        if "bags" in kind.details and sum(map(int, self.arrays["sizes"])) != self.rows:
+            raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
+        if "risk_low" in kind.details:
+            ends = [details[end] for end in ("risk_low", "risk", "risk_high")]
+            no_interval = ends[0] is None and ends[2] is None
+            if not no_interval and (None in ends or ends != sorted(ends)):
+                raise CorruptFileError(
+                    "The interval of the risk must have two ends, around the risk."
+                )
+        if "nodes" in {rule.check for rule in kind.arrays.values()} and (
+            self.arrays["features"].max(initial=-1) >= width
+        ):
+            raise CorruptFileError("A tree looks at a column that the pipeline does not have.")
+        if "columns" in details:
+            declared = declared_pipeline(
+                SpreadColumn.from_json(item) for item in details["columns"]
+            )
+            if self.pipeline != declared:
+                raise CorruptFileError("The pipeline is not the one that the columns declare.")
+        factor = self.noise.array
+        if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
+            raise CorruptFileError("The noise covariance does not fit the arrays.")
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -426,58 +483,3 @@ def encode(release: Release) -> bytes:
     manifest = strict_json.canonical(manifest_of(release, payload))
     signed = release.signature
     return joined(manifest, payload, b"" if signed is None else signed.key + signed.value)
-
-
-def _check_contents(release: Release) -> None:
-    """Raise unless arrays, details, parts and pipeline are what the kind declares, together too."""
-    kind, details, width = kind_named(release.kind), release.details, len(release.pipeline.outputs)
-    if not release.parts or not all(part.guarantees for part in release.parts):
-        raise CorruptFileError("A release must state at least one guarantee for each owner.")
-    if set(details) != set(kind.details):
-        raise CorruptFileError(f"A {kind.name} release must state {', '.join(kind.details)}.")
-    for detail, rule in kind.details.items():
-        value = details[detail]
-        if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
-            raise CorruptFileError(f"Detail {detail} is not valid.")
-    if set(release.arrays) != set(kind.arrays):
-        raise CorruptFileError(f"A {kind.name} release must hold {', '.join(kind.arrays)} only.")
-    columns = details.get("columns", ())
-    discrete = len(discrete_sizes(columns))
-    sizes = {
-        "d": width,
-        "m": release.rows,
-        "K": len(details.get("classes", ())),
-        "n": details.get("count", 0),
-        "bags": len(details.get("bags", ())),
-        "discrete": discrete,
-        "continuous": len(columns) - discrete,
-    }
-    for array_name, array_rule in kind.arrays.items():
-        array = release.arrays[array_name]
-        axes = [axis for axis in array_rule.shape if axis != "K?" or sizes["K"] != 2]
-        shape = tuple(sizes[axis.rstrip("?")] for axis in axes)
-        if array.dtype != np.dtype(array_rule.dtype) or array.shape != shape:
-            raise CorruptFileError(f"Array {array_name} has the wrong type or shape.")
-        trouble = ARRAY_CHECKS[array_rule.check](array, details)
-        if trouble:
-            raise CorruptFileError(f"Array {array_name} {trouble}.")
-    if not width:
-        raise CorruptFileError("A release must have a coordinate.")
-    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
-        raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
-    if "risk_low" in kind.details:
-        ends = [details[end] for end in ("risk_low", "risk", "risk_high")]
-        no_interval = ends[0] is None and ends[2] is None
-        if not no_interval and (None in ends or ends != sorted(ends)):
-            raise CorruptFileError("The interval of the risk must have two ends, around the risk.")
-    if "nodes" in {rule.check for rule in kind.arrays.values()} and (
-        release.arrays["features"].max(initial=-1) >= width
-    ):
-        raise CorruptFileError("A tree looks at a column that the pipeline does not have.")
-    if "columns" in details:
-        declared = declared_pipeline(SpreadColumn.from_json(item) for item in details["columns"])
-        if release.pipeline != declared:
-            raise CorruptFileError("The pipeline is not the one that the columns declare.")
-    factor = release.noise.array
-    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
-        raise CorruptFileError("The noise covariance does not fit the arrays.")

@@ -179,7 +179,7 @@ class ClassRatio(Learner):
         ParameterError
             If the labels hold one class only, or a parameter is not valid.
         """
-        X, codes = self._checked_labels(X, y)
+        X, codes = self._weighted_labels(X, y, None)[:2]
         many = len(self.classes_)
         if many < 2:
             raise ParameterError(
