@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
-from suffice.models.zonotope import _nearest_labels, why_no_minimiser
+from suffice.models.problem import FactoredProblem, _nearest_labels, why_no_minimiser
 
 _rng = np.random.default_rng(3)
 X = _rng.normal(size=(60, 3)) * [1.0, 2.0, 0.5]

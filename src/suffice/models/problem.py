@@ -9,6 +9,11 @@ hard one not hundreds of steps (lab/bench/learner.py).
 
 Where L-BFGS stops within ``tol`` depends on the last bits of sums: on the machine, and on how rows
 were cut. A model that is handed out is therefore polished: steps of Newton end where floats do.
+
+Without a penalty a risk has a minimiser well inside the operators that some labels of the rows can
+have. For two classes they are the zonotope Z = { sum_i w_i u_i x_i : |u_i| <= 1 }, for K classes
+the set { sum_i w_i x_i U_i^T : U_i in the simplex }. A true operator lies in it, and noise throws
+it out.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +30,107 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.kernels.maps import softmax_slopes
 from suffice.models.losses import PENALTIES, LinearOddLoss, Penalty
 from suffice.models.rows import WeightedRows, as_weighted, one_blas_thread
-from suffice.models.zonotope import why_no_minimiser
+from suffice.models.simplex import nearest_proportions
+
+_CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
+_INTERIOR = 0.995  # fraction of the way from the middle to the boundary; beyond, models are huge
+_ROUNDING = 1e-9  # relative size of a rounding error in an operator
+
+
+def _operator_of(rows: WeightedRows, labels: np.ndarray) -> np.ndarray:
+    return rows.combined((rows.weights * labels.T).T)
+
+
+def _steps(
+    rows: WeightedRows, operator: np.ndarray, max_iter: int = 2000
+) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    """Yield labels, what is missing to ``operator``, and the gap, every few steps.
+
+    FISTA (Beck & Teboulle 2009) in the labels with the inner product sum_i w_i u_i v_i, restarted
+    when the momentum points uphill (O'Donoghue & Candes 2015, eq. 13). One step needs two
+    passes over the rows: an operator is linear in its labels, so that of a momentum is free.
+    """
+    binary, weights = operator.ndim == 1, rows.weights
+    step = 1 / (1.05 * float(np.linalg.eigvalsh(rows.moment)[-1]))
+    labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
+    operator_now = _operator_of(rows, labels)
+    ahead, operator_ahead, momentum = labels, operator_now, 1.0
+    for i in range(1, max_iter + 1):
+        new = _nearest_labels(ahead + step * rows.scores(operator - operator_ahead))
+        operator_new = _operator_of(rows, new)
+        if np.vdot((weights * (ahead - new).T).T, new - labels) > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        push = (momentum - 1) / following
+        ahead, operator_ahead = (
+            new + push * (new - labels),
+            operator_new + push * (operator_new - operator_now),
+        )
+        labels, operator_now, momentum = new, operator_new, following
+        if i % _CERTIFICATE_STEPS == 0 or i == max_iter:
+            missing = operator - operator_now
+            scores = rows.scores(missing)
+            best = np.abs(scores) if binary else scores.max(axis=1)
+            gap = float(weights @ best) - float(np.vdot(missing, operator_now))
+            yield labels, missing, max(gap, 0.0)
+
+
+def _nearest_labels(labels: np.ndarray) -> np.ndarray:
+    """Return the nearest point of [-1, 1]^m, or of the simplex in each row."""
+    if labels.ndim == 1:
+        return np.clip(labels, -1, 1)
+    return nearest_proportions(labels)
+
+
+def why_no_minimiser(
+    rows: np.ndarray | WeightedRows, operator: np.ndarray, *, steepest: float | None = 1.0
+) -> str:
+    """Return why the risk has no minimiser without a penalty, or an empty string where it has one.
+
+    ``steepest`` is the supremum of g' in units of a/2 (one for softmax). The risk grows in every
+    direction that the rows span, iff mu lies in the relative interior of ``steepest`` times Z.
+    Infinite (square): iff mu lies in the span of the rows. Zero (linear): iff mu = 0. Softmax also
+    needs M 1 = mean x. Inside is proved by labels strictly inside, outside by a plane; an operator
+    within half a percent of the boundary counts as outside, since its model would be huge.
+    """
+    if steepest is None:
+        return "your own loss may have none. Use a penalty with lam > 0."
+    if steepest == 0:
+        falls = "the linear loss falls without end along the mean operator. Use lam > 0."
+        return falls if operator.any() else ""
+    weighted, size = as_weighted(rows), float(np.linalg.norm(operator))
+    centre: Any = 0.0  # the operator of labels that say nothing
+    if operator.ndim == 2:
+        centre = weighted.mean[:, None] / operator.shape[1]
+        excess = float(np.linalg.norm(operator.sum(axis=1) - weighted.mean))
+        if excess > _ROUNDING * (1 + size):
+            return f"the columns of M miss mean x by {excess:.2g} in their sum. Use lam > 0."
+    eigenvalues, vectors = np.linalg.eigh(weighted.moment)
+    spanned = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
+    basis = vectors[:, spanned]
+    if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _ROUNDING * size:
+        return "the mean operator leaves the span of the rows. Use lam > 0."
+    if not np.isfinite(steepest):
+        return ""
+    # In coordinates in which S = I what is missing, r, is itself the operator of the labels X r:
+    # they mend the labels found so far, and prove the point if they touch no bound when they are
+    # moved to the middle by the factor _INTERIOR.
+    whitening = basis / np.sqrt(eigenvalues[spanned])
+    white = weighted.in_basis(whitening)
+    target = centre + (operator - centre) / (_INTERIOR * steepest)
+    for labels, missing, gap in _steps(white, whitening.T @ target):
+        if np.vdot(missing, missing) > gap:  # <r, target> > max over Z of <r, s>: a plane between
+            break
+        mended = _INTERIOR * (labels + white.scores(missing))
+        if mended.ndim == 1 and np.abs(mended).max() < 1:
+            return ""
+        if mended.ndim == 2 and (mended + (1 - _INTERIOR) / mended.shape[1]).min() > 0:
+            return ""
+    return (
+        "no labels of these rows have this mean operator, or it lies on the boundary of those that"
+        " do, so the risk falls without end. Use lam > 0."
+    )
+
 
 _MEMORY_STEPS = 20  # that L-BFGS remembers; scipy's own default is 10
 _POLISHED_SHARE = 1e-6  # of tol, at which the steps of Newton may end
@@ -365,7 +470,7 @@ class FactoredProblem:
 
         The certificate is the gradient's largest entry, ``tol`` or, where floats end before it, at
         most ten times as large; with a 1-norm that of theta - prox(theta - gradient). Without any
-        penalty a minimiser must exist (`suffice.models.zonotope`).
+        penalty a minimiser must exist (`why_no_minimiser`).
         """
         if self.loss is not None and self.loss.untrainable:
             raise ParameterError(
