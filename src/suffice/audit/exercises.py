@@ -70,10 +70,24 @@ def neighbours(
     its ward, so that its neighbour has a class that nobody is of.
     """
     rows += rows % 2
-    names = _classes(rng, classes)
-    columns, scales = _columns(rng, rows)
+    # Names of classes differ in length, most often by as much as they can.
+    lengths = rng.integers(1, _LONGEST_LABEL + 1, classes)
+    if rng.random() < 0.7:
+        lengths[:2] = rng.permutation([1, _LONGEST_LABEL])
+    names = tuple(f"{k}".ljust(int(length), "m") for k, length in enumerate(lengths))
+    # Columns are as tables often have them; the last has mean zero.
+    columns = rng.normal(size=(_WIDTH, rows))
+    columns -= columns.mean(axis=1)[:, None]
+    columns /= columns.std(axis=1)[:, None]
+    scales = np.where(rng.random(_WIDTH) < 0.6, 1.0, 10.0 ** rng.integers(-3, 4, _WIDTH))
+    columns *= scales[:, None]
+    half = columns[-1, : rows // 2]
+    columns[-1] = rng.permutation(np.concatenate([half, -half]))
     ward, labels = rng.integers(0, len(WARDS), rows), rng.integers(0, classes, rows)
-    row = _choose_row(rng, rows, batch)
+    # The row is any, the first or last of all, or one where a batch begins or ends.
+    ends = np.arange(batch, rows, batch)
+    edges = np.concatenate([[0, rows - 1], ends - 1, ends])
+    row = int(rng.choice(edges) if rng.random() < 0.5 else rng.integers(rows))
     if lone:
         alike = (ward == ward[row]) & (labels == labels[row])
         labels[alike] = (labels[row] + 1) % classes
@@ -117,33 +131,6 @@ def _with_cell(table: pa.Table, row: int, name: str, cell: str) -> pa.Table:
     cells[row] = cell
     place = table.column_names.index(name)
     return table.set_column(place, name, pa.array(cells, pa.string()))
-
-
-def _classes(rng: np.random.Generator, count: int) -> tuple[str, ...]:
-    """Return names of classes whose lengths differ, most often by as much as they can."""
-    lengths = rng.integers(1, _LONGEST_LABEL + 1, count)
-    if rng.random() < 0.7:
-        lengths[:2] = rng.permutation([1, _LONGEST_LABEL])
-    return tuple(f"{k}".ljust(int(length), "m") for k, length in enumerate(lengths))
-
-
-def _columns(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return columns as tables often have them, and their scales; the last has mean zero."""
-    columns = rng.normal(size=(_WIDTH, rows))
-    columns -= columns.mean(axis=1)[:, None]
-    columns /= columns.std(axis=1)[:, None]
-    scales = np.where(rng.random(_WIDTH) < 0.6, 1.0, 10.0 ** rng.integers(-3, 4, _WIDTH))
-    columns *= scales[:, None]
-    half = columns[-1, : rows // 2]
-    columns[-1] = rng.permutation(np.concatenate([half, -half]))
-    return columns, scales
-
-
-def _choose_row(rng: np.random.Generator, rows: int, batch: int) -> int:
-    """Return a row: any, the first or last of all, or one where a batch begins or ends."""
-    ends = np.arange(batch, rows, batch)
-    edges = np.concatenate([[0, rows - 1], ends - 1, ends])
-    return int(rng.choice(edges)) if rng.random() < 0.5 else int(rng.integers(rows))
 
 
 def _table(columns: np.ndarray, ward: np.ndarray, labels: np.ndarray) -> pa.Table:

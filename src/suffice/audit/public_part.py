@@ -218,10 +218,6 @@ class Handed:
     auxiliary: Path  # a file of auxiliary rows
     classes: tuple[str, ...]
 
-    def dialect_for(self, source: type[Source]) -> Mapping[str, str]:
-        """Return the dialect that the owner must state; nothing if the columns are public."""
-        return {} if issubclass(source, PublicSource) else self.form.dialect
-
     def has(self, name: str) -> bool:
         """Say whether the form has a column of this name."""
         return self.form.named or name in NAMES
@@ -411,10 +407,15 @@ class ReleaseRequest:
         return cls(kind(**options), options, inputs, handed)
 
     @property
+    def dialect(self) -> Mapping[str, str]:
+        """What the owner must state about a file; nothing if the columns are public."""
+        public = issubclass(self.mechanism.source, PublicSource)
+        return {} if public else self.handed.form.dialect
+
+    @property
     def table(self) -> Any:
         """The table as an owner gives it to a release."""
-        dialect = self.handed.dialect_for(self.mechanism.source)
-        return TableFile(self.handed.data, **dialect) if dialect else self.handed.data
+        return TableFile(self.handed.data, **self.dialect) if self.dialect else self.handed.data
 
     def release(self, **charged_to: Any) -> Release:
         """Make the release."""
@@ -423,8 +424,7 @@ class ReleaseRequest:
     def words(self) -> list[str]:
         """Return the command line that asks for it, without a ledger and an output."""
         words = ["release", self.mechanism.name, str(self.handed.data)]
-        dialect = self.handed.dialect_for(self.mechanism.source)
-        words += [f"--{name}={value}" for name, value in dialect.items()]
+        words += [f"--{name}={value}" for name, value in self.dialect.items()]
         for kind, values in (
             (type(self.mechanism), self.options),
             (self.mechanism.source, self.inputs),

@@ -223,7 +223,8 @@ def _draw_roc(axes: Any, predictions: Any) -> None:
     shown = [1] if len(classes) == 2 else [k for k in classes if predictions.shares[k] > 0]
     for k in shown[:_MOST_CURVES]:
         false, true = _rates(predictions.ranking[:, k], predictions.truth == k)
-        label = _class_words(predictions, k)
+        # A dollar sign in the name of a class does not begin a formula.
+        label = f"class {name(predictions.classes[k])}".replace("$", r"\$")
         axes.plot(false, true, label=label, **({"color": BLUE} if len(shown) == 1 else {}))
     extra = len(shown) - _MOST_CURVES
     more = f"; {extra} more classes not drawn" if extra > 0 else ""
@@ -257,11 +258,6 @@ def _draw_calibration(axes: Any, predictions: Any) -> None:
     sizes = 12 + 90 * bins.rows / bins.rows.max()
     axes.scatter(bins.stated, bins.observed, s=sizes, color=BLUE, zorder=3)
     axes.text(0.03, 0.95, f"ECE {bins.error:.3f}\ngrey: chance at 95 %", fontsize="small", va="top")
-
-
-def _class_words(predictions: Any, position: int) -> str:
-    """Return the name of a class; a dollar sign in it does not begin a formula."""
-    return f"class {name(predictions.classes[position])}".replace("$", r"\$")
 
 
 def _write(axes: Any, words: str) -> None:
