@@ -94,7 +94,7 @@ WHOLE = {
     "kernels.rados": ("_edges", "_largest", "_normalise", "_pick", "boost"),
     "engines.sums": ("default_count",),
     "owner.ledger.ledger": ("_by_label", "_summed", "store_at"),
-    "owner.ledger.store": ("Claim", "Store", "_token", "token_facts"),
+    "owner.ledger.store": ("Claim", "Store", "_token", "token_facts", "unread_version"),
     "owner.ledger.postgres": (),
 }
 

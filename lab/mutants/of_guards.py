@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "log-with-gaps",
         "owner/ledger/log.py",
-        "if entry.number != expected or not whole or not",
-        "if not whole or not",
+        "if entry.number != expected or not whole or entry.digest",
+        "if not whole or entry.digest",
         ("owner/ledger/test_audit_log.py::test_entries_are_counted_without_a_gap",),
         "A log from which entries were taken out, and that was written anew, counts as whole.",
     ),

@@ -36,21 +36,11 @@ def grantable_mechanisms() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms that two agents negotiate: alpha of Patrini et al. 2016, Algorithm 3.
+    """The terms that two agents negotiate: alpha of Patrini et al. 2016, Algorithm 3."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Epsilon of each label.
-    delta : float
-        Delta; Gaussian noise needs a value above 0.
-    mechanism : str
-        The mechanism that keeps them; auto leaves the choice open.
-    """
-
-    epsilon: float
-    delta: float = 0.0
-    mechanism: str = "auto"
+    epsilon: float  # of each label
+    delta: float = 0.0  # Gaussian noise needs a value above 0
+    mechanism: str = "auto"  # that keeps them; auto leaves the choice open
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -61,33 +51,15 @@ class Terms:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody proposes, as far as a policy has a say in it: all of it public.
+    """What somebody proposes, as far as a policy has a say in it: all of it public."""
 
-    Parameters
-    ----------
-    kind : str
-        The kind of release.
-    terms : Terms
-        Epsilon, delta and mechanism.
-    rows : int
-        Number of rows.
-    features : tuple of str
-        The feature columns.
-    mapped : bool
-        Whether rows would go through a feature map.
-    coordinates : int
-        How many coordinates rows would have at least, by arithmetic.
-    classes : tuple of str
-        The classes in their canonical spelling.
-    """
-
-    kind: str
+    kind: str  # of release
     terms: Terms
-    rows: int
+    rows: int  # how many
     features: tuple[str, ...]
-    mapped: bool = False
-    coordinates: int = 0
-    classes: tuple[str, ...] = ()
+    mapped: bool = False  # whether rows would go through a feature map
+    coordinates: int = 0  # that rows would have at least, by arithmetic
+    classes: tuple[str, ...] = ()  # in their canonical spelling
 
 
 @dataclass(frozen=True)
@@ -196,21 +168,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to a proposal.
-
-    Parameters
-    ----------
-    verdict : Verdict
-        granted, countered or refused.
-    terms : Terms or None
-        The terms that would be granted; None if none would.
-    reasons : tuple of str
-        Why, and what to change.
-    """
+    """The answer to a proposal."""
 
     verdict: Verdict
-    terms: Terms | None
-    reasons: tuple[str, ...] = ()
+    terms: Terms | None  # that would be granted; None if none would
+    reasons: tuple[str, ...] = ()  # why, and what to change
 
 
 def decide(wanted: Wanted, policy: Policy, remaining: Budget | None) -> Decision:
@@ -219,20 +181,7 @@ def decide(wanted: Wanted, policy: Policy, remaining: Budget | None) -> Decision
     Epsilon, delta and mechanism are negotiable: too much of them is countered with the nearest
     terms that would be granted. Everything else (kind, features, classes, maps, too few rows) is
     refused, with what to change. Classes are compared as they are spelt here, in any order.
-
-    Parameters
-    ----------
-    wanted : Wanted
-        The proposal.
-    policy : Policy
-        What the owner grants.
-    remaining : Budget or None
-        What remains of the budget per label; None for nothing.
-
-    Returns
-    -------
-    Decision
-        The verdict, the terms that would be granted, and the reasons.
+    ``remaining`` is what remains of the budget per label, None for nothing.
     """
     refusals = _refusals(wanted, policy)
     if remaining is None or _rounded_down(remaining.epsilon) == 0:

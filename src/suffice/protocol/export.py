@@ -205,7 +205,21 @@ class Export:
             If it was altered, or is signed with another key.
         """
         data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
-        document = _parsed(data)
+        if len(data) > MOST_BYTES:
+            raise CorruptFileError(f"This file is larger than {MOST_BYTES} bytes. It is no export.")
+        document = strict_json.parse(data)
+        if not isinstance(document, dict) or document.get("suffice") != _KIND:
+            raise CorruptFileError("This is not an export of a suffice service.")
+        if type(document.get("version")) is not int or document["version"] != _VERSION:
+            raise UnsupportedFileError(
+                "This version of suffice cannot read exports of this version."
+            )
+        try:
+            strict_json.parse_canonical(data)
+        except CorruptFileError:
+            raise CorruptFileError(
+                "The export is not in its canonical form. Use the file as the service sent it."
+            ) from None
         named = {name: document[name] for name in ("key", "signature") if name in document}
         signer = strict_json.read(_SignedBy, named, "export")
         signature = Signature(bytes.fromhex(signer.key), bytes.fromhex(signer.signature))
@@ -263,24 +277,6 @@ def sign_export(content: ExportContent, private_key: str | Path) -> Export:
 def _document(content: ExportContent, key: bytes) -> dict[str, Any]:
     """Return what is signed."""
     return {**strict_json.plain(content), "suffice": _KIND, "version": _VERSION, "key": key.hex()}
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    """Return the fields of a document of this kind and version."""
-    if len(data) > MOST_BYTES:
-        raise CorruptFileError(f"This file is larger than {MOST_BYTES} bytes. It is no export.")
-    document = strict_json.parse(data)
-    if not isinstance(document, dict) or document.get("suffice") != _KIND:
-        raise CorruptFileError("This is not an export of a suffice service.")
-    if type(document.get("version")) is not int or document["version"] != _VERSION:
-        raise UnsupportedFileError("This version of suffice cannot read exports of this version.")
-    try:
-        strict_json.parse_canonical(data)
-    except CorruptFileError:
-        raise CorruptFileError(
-            "The export is not in its canonical form. Use the file as the service sent it."
-        ) from None
-    return document
 
 
 def _check_log(content: ExportContent) -> None:

@@ -15,7 +15,6 @@ from suffice.errors import (
     BurntRequestError,
     ForeignAnswerError,
     ForeignRowsError,
-    LedgerError,
     ParameterError,
     TableError,
     UnitError,
@@ -270,7 +269,7 @@ def review(
     policy = replace(policy, classes=tuple(map(canonical_class, classes)))
 
     remaining = _remaining_budget(ledger, dataset, proposal.terms.delta)
-    if _was_charged(proposal, ledger, dataset):  # it is granted again
+    if ledger.was_charged(dataset, proposal.request):  # it is granted again
         decision = Decision(Verdict.GRANTED, proposal.terms)
     else:  # from public inputs only
         wanted = Wanted(
@@ -297,7 +296,7 @@ def review(
             "The rows of the table are not those of the proposal: a value in one of the proposed"
             " columns differs. Both sides must hold the same public rows."
         )
-    if not _was_charged(proposal, ledger, dataset):
+    if not ledger.was_charged(dataset, proposal.request):
         width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
         if width > policy.most_coordinates:
             return Refused(proposal.digest, (too_wide(policy),))
@@ -353,11 +352,6 @@ def _operator(proposal: Proposal, pipeline: Pipeline | None) -> MeanOperator:
     )
 
 
-def _was_charged(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
-    """Say whether the ledger was charged for this proposal before."""
-    return any(e.dataset == dataset and e.request == proposal.request for e in ledger.history())
-
-
 def _encoded_width(proposal: Proposal, X: Any, label: str | None) -> int:
     """Return how many numbers the proposed columns become: one each, texts one per category."""
     table = open_columns(X, proposal.features, label=label)
@@ -388,17 +382,12 @@ def _remaining_budget(ledger: Ledger, dataset: str, delta: float) -> Budget | No
     Its epsilon is the largest that fits, with noise at this delta or with noise that needs none.
     When a release is charged, the ledger has the last word.
     """
-    balances = {b.unit: b for b in ledger.balances() if b.dataset == dataset}
-    if not balances:
-        raise LedgerError(
-            f"{ledger.path} has no data set {dataset!r}. Add it with suffice ledger init."
-        )
-    if Unit.LABEL not in balances:
+    budget = ledger.budgets(dataset).get(Unit.LABEL)
+    if budget is None:
         raise UnitError(
             f"Data set {dataset!r} has no budget per label, and this release needs one. Add it with"
             " suffice ledger init."
         )
-    budget = balances[Unit.LABEL].budget
     deltas = {0.0, min(delta, budget.delta)}
     epsilon = max(ledger.largest_epsilon(dataset, least, Unit.LABEL) for least in deltas)
     return Budget.stored(epsilon, budget.delta) if epsilon > 0 else None

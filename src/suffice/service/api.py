@@ -27,6 +27,7 @@ from suffice.service.auth import check_covers_all, sees_all
 from suffice.service.limits import read_body, read_json
 from suffice.service.oversight import (
     Accounts,
+    Comparison,
     EntryRecord,
     budget_record,
     compare,
@@ -36,7 +37,6 @@ from suffice.service.oversight import (
 )
 from suffice.service.problems import Problem, not_found, problem_responses
 from suffice.service.records import StoredProposal
-from suffice.service.settings import ServedData
 from suffice.service.workers import (
     After,
     Approval,
@@ -106,20 +106,6 @@ class NewToken(TokenRecord):
 
 
 @dataclass(frozen=True)
-class ComparisonDocument:
-    """What became of an older checkpoint."""
-
-    verdict: Literal["agrees", "lost", "altered", "another-ledger"]
-    agrees: bool
-    words: tuple[str, ...]
-    entries: int | None
-    head: str | None
-    frozen: str | None
-    checkpoint_key: str
-    service_key: str
-
-
-@dataclass(frozen=True)
 class TokenRequest:
     """A token that an owner asks for."""
 
@@ -160,9 +146,8 @@ _CHECKPOINT_BODY = _body({"type": "string", "maxLength": _LONGEST_CHECKPOINT}, "
 _ALTERED = problem_responses(HTTPStatus.CONFLICT)  # the ledger and its log do not agree
 
 
-def oversight_router(service: Service) -> APIRouter:
-    """Return the routes for owners and officers."""
-    router = APIRouter()
+def _oversight_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes for owners and officers."""
     accounts = Accounts(service)
     overseer = service.authenticator.requires(Role.OWNER, Role.OFFICER)
 
@@ -184,7 +169,7 @@ def oversight_router(service: Service) -> APIRouter:
 
     @router.post(
         "/log/verify",
-        responses={**returns(ComparisonDocument), **_FAILURES_OF_BODIES},
+        responses={**returns(Comparison), **_FAILURES_OF_BODIES},
         openapi_extra=_CHECKPOINT_BODY,
     )
     async def verify(request: Request, caller: Annotated[Token, Depends(overseer)]) -> Response:
@@ -192,19 +177,8 @@ def oversight_router(service: Service) -> APIRouter:
         body = await read_body(request, 4 * _LONGEST_CHECKPOINT)
         older = checkpoint_of(body.decode("ascii", "replace"))
 
-        def compared() -> ComparisonDocument:
-            log = accounts.log(caller)
-            comparison = compare(log, older, accounts.key_id)
-            return ComparisonDocument(
-                verdict=comparison.verdict,
-                agrees=comparison.agrees,
-                words=tuple(comparison.words),
-                entries=len(log.entries) or None,
-                head=log.head or None,
-                frozen=log.frozen or None,
-                checkpoint_key=older.key_id,
-                service_key=accounts.key_id,
-            )
+        def compared() -> Comparison:
+            return compare(accounts.log(caller), older, accounts.key_id)
 
         return json_response(await run_in_threadpool(compared))
 
@@ -214,8 +188,6 @@ def oversight_router(service: Service) -> APIRouter:
     def export(caller: Annotated[Token, Depends(overseer)]) -> Response:
         """Return everything that your token shows as one signed document."""
         return Response(accounts.export(caller).encode(), media_type="application/json")
-
-    return router
 
 
 def checkpoint_of(text: str) -> Checkpoint:
@@ -234,48 +206,44 @@ _BEARER = Depends(HTTPBearer(auto_error=False, description="A token that the own
 
 def api_router(service: Service) -> APIRouter:
     """Return every route under /v1."""
-    router = APIRouter()
-    for routes in (_data_routes, _proposal_routes, _decision_routes, _token_routes):
-        router.include_router(routes(service))
-    router.include_router(oversight_router(service), responses=_FAILURES, dependencies=[_BEARER])
+    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
+    for add in (_data_routes, _proposal_routes, _token_routes, _oversight_routes):
+        add(router, service)
     return router
 
 
-def _data_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
+def _data_routes(router: APIRouter, service: Service) -> None:
     anyone = service.authenticator.requires(*Role)
 
     @router.get("/datasets", responses=returns(tuple[DataDocument, ...]))
     def datasets(caller: Annotated[Token, Depends(anyone)]) -> Response:
         """List the data sets that your token covers."""
-        visible = {n: d for n, d in service.settings.datasets.items() if caller.covers(n)}
-        return json_response([_data(service, name, served) for name, served in visible.items()])
+        documents = []
+        for name, served in service.settings.datasets.items():
+            if caller.covers(name):
+                classes = served.policy.classes or service.ledger.classes(name, served.label)
+                documents.append(
+                    DataDocument(
+                        name=name,
+                        organisation=service.settings.organisation,
+                        label=served.label,
+                        classes=tuple(classes or ()),
+                        grants=served.grants,
+                        policy=replace(served.policy, classes=None),
+                        largest_epsilon=service.largest_epsilon(name),
+                    )
+                )
+        return json_response(documents)
 
     @router.get("/datasets/{dataset}/balance", responses=returns(tuple[BudgetRecord, ...]))
     def balance(dataset: Name, caller: Annotated[Token, Depends(anyone)]) -> Response:
         """Show what is left of each budget of a data set."""
         service.authenticator.served(caller, dataset)
-        return json_response([budget_record(balance) for balance in service.balance(dataset)])
-
-    return router
+        return json_response([budget_record(b) for b in service.ledger.balances(dataset)])
 
 
-def _data(service: Service, name: str, served: ServedData) -> DataDocument:
-    """Return what a learner needs to know before it proposes."""
-    classes = served.policy.classes or service.ledger.classes(name, served.label)
-    return DataDocument(
-        name=name,
-        organisation=service.settings.organisation,
-        label=served.label,
-        classes=tuple(classes or ()),
-        grants=served.grants,
-        policy=replace(served.policy, classes=None),
-        largest_epsilon=service.largest_epsilon(name),
-    )
-
-
-def _proposal_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
+def _proposal_routes(router: APIRouter, service: Service) -> None:
+    owner = service.authenticator.requires(Role.OWNER)
     anyone = service.authenticator.requires(*Role)
     askers = service.authenticator.requires(Role.LEARNER, Role.OWNER)
 
@@ -344,13 +312,6 @@ def _proposal_routes(service: Service) -> APIRouter:
             raise not_found()
         return Response(proposal.release, media_type="application/octet-stream")
 
-    return router
-
-
-def _decision_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
-    owner = service.authenticator.requires(Role.OWNER)
-
     @router.post(
         "/datasets/{dataset}/proposals/{digest}/decision",
         responses={**_ANSWER, **_WAITING, **_FAILURES_OF_BODIES},
@@ -368,8 +329,6 @@ def _decision_routes(service: Service) -> APIRouter:
             return _answer_response(service.proposal(caller, dataset, digest))
 
         return await run_in_threadpool(decided)
-
-    return router
 
 
 def _answer_response(proposal: StoredProposal) -> Response:
@@ -390,8 +349,7 @@ def _status(stored: StoredProposal) -> ProposalStatus:
     )
 
 
-def _token_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
+def _token_routes(router: APIRouter, service: Service) -> None:
     owner = service.authenticator.requires(Role.OWNER)
 
     @router.get("/tokens", responses=returns(tuple[TokenRecord, ...]))
@@ -425,5 +383,3 @@ def _token_routes(service: Service) -> APIRouter:
             raise not_found()
         service.records.revoke_token(identity)
         return Response(status_code=HTTPStatus.NO_CONTENT)
-
-    return router

@@ -47,9 +47,8 @@ class Authenticator:
         def check(request: Request) -> Token:
             values = request.headers.getlist("authorization")
             scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
-            parts = parse(text.strip()) if scheme.lower() == "bearer" else None
-            token = None if parts is None else self._records.token(parts[0])
-            if parts is None or token is None or not token.opens_with(parts[1]):
+            token = _opened(self._records, text) if scheme.lower() == "bearer" else None
+            if token is None:
                 self._unauthenticated.check(address_of(request))
                 raise _unknown()
             self._rate.check(token.id)
@@ -74,6 +73,13 @@ class Authenticator:
         return sees_all(caller) or self._records.has_sent(
             caller.id, proposal.dataset, proposal.digest
         )
+
+
+def _opened(records: ServiceRecords, text: str) -> Token | None:
+    """Return the token of this text, None if there is none or this is not its secret."""
+    parts = parse(text.strip())
+    token = None if parts is None else records.token(parts[0])
+    return token if parts is not None and token is not None and token.opens_with(parts[1]) else None
 
 
 def _unknown() -> Problem:
@@ -120,11 +126,8 @@ class Sessions:
     def begin(self, request: Request, text: str, response: Response) -> bool:
         """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
         self._unauthenticated.check(address_of(request))
-        parts = parse(text.strip())
-        token = None if parts is None else self._records.token(parts[0])
-        if parts is None or token is None or not token.opens_with(parts[1]):
-            return False
-        if not token.is_good(utc_now()) or token.role not in _OVERSEERS:
+        token = _opened(self._records, text)
+        if token is None or not token.is_good(utc_now()) or token.role not in _OVERSEERS:
             return False
         secret = secrets.token_urlsafe(_BYTES)
         expires = utc_now() + timedelta(hours=_HOURS)

@@ -7,19 +7,17 @@ depends on all entries before it, also on those of other data sets.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Literal
 
 from suffice.errors import LedgerError
-from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.ledger import LostEntriesError, check_continues
 from suffice.owner.ledger.log import KINDS, Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
 from suffice.owner.ledger.rules import OTHER, STATES, Balance, Entry, stated_epsilon
 from suffice.owner.ledger.tokens import Token
-from suffice.owner.policy import Terms
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
 from suffice.privacy.guarantee import Guarantee, guarantee_sentences, lists
@@ -35,13 +33,12 @@ from suffice.protocol.export import (
     ServedRecord,
     sign_export,
 )
-from suffice.protocol.messages import Answer, Countered, Granted, Proposal
+from suffice.protocol.messages import Countered, Granted
 from suffice.release.codec import decode
 from suffice.release.file import read_bounded
 from suffice.release.signing import key_fingerprint
 from suffice.service.problems import Problem
 from suffice.service.records import StoredProposal
-from suffice.service.settings import ServedData
 from suffice.service.workers import Service
 
 _OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
@@ -88,19 +85,6 @@ class CheckedLog:
         ]
 
 
-def read_log(ledger: Ledger, token: Token) -> CheckedLog:
-    """Return the audit log after checking it; a log that is broken is a result, and no error.
-
-    A reader of some data sets is not told which part of the ledger was altered.
-    """
-    frozen, anchor = ledger.frozen, ledger.anchor.kind
-    try:
-        return CheckedLog(ledger.log(), frozen=frozen, anchor=anchor)
-    except LedgerError as error:
-        problem = _ALTERED if token.scope else str(error)
-        return CheckedLog(problem=problem, frozen=frozen, anchor=anchor)
-
-
 @dataclass(frozen=True)
 class Comparison:
     """What became of an older checkpoint.
@@ -109,12 +93,13 @@ class Comparison:
     """
 
     verdict: Literal["agrees", "lost", "altered", "another-ledger"]
-    words: list[str]  # the same in sentences
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the ledger still contains the checkpoint."""
-        return self.verdict == "agrees"
+    agrees: bool
+    words: tuple[str, ...]
+    entries: int | None
+    head: str | None
+    frozen: str | None
+    checkpoint_key: str
+    service_key: str
 
 
 def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
@@ -122,23 +107,38 @@ def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
 
     The checkpoint's signature is good for its own key; ``key_id`` is the service's.
     """
-    other_key = (
-        f"This checkpoint is signed with key {checkpoint.key_id}. The service signs with key"
-        f" {key_id} now. Believe the result only if you know the older key."
-    )
-    first = [] if checkpoint.key_id == key_id else [other_key]
-    if log.problem:
-        return Comparison("altered", [*first, log.problem])
-    try:
-        check_continues(log.entries, checkpoint)
-    except LostEntriesError as error:
-        return Comparison("lost", [*first, str(error)])
-    except LedgerError as error:
-        return Comparison("another-ledger", [*first, str(error)])
-    kept = f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs."
+    verdict: Literal["agrees", "lost", "altered", "another-ledger"] = "agrees"
     later = len(log.entries) - checkpoint.entries
-    rest = f"Entries that came later: {later:,}. About those, this checkpoint says nothing."
-    return Comparison("agrees", [*first, "The ledger still contains this checkpoint.", kept, rest])
+    words: tuple[str, ...] = (
+        "The ledger still contains this checkpoint.",
+        f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs.",
+        f"Entries that came later: {later:,}. About those, this checkpoint says nothing.",
+    )
+    if log.problem:
+        verdict, words = "altered", (log.problem,)
+    else:
+        try:
+            check_continues(log.entries, checkpoint)
+        except LostEntriesError as error:
+            verdict, words = "lost", (str(error),)
+        except LedgerError as error:
+            verdict, words = "another-ledger", (str(error),)
+    if checkpoint.key_id != key_id:
+        other_key = (
+            f"This checkpoint is signed with key {checkpoint.key_id}. The service signs with key"
+            f" {key_id} now. Believe the result only if you know the older key."
+        )
+        words = (other_key, *words)
+    return Comparison(
+        verdict=verdict,
+        agrees=verdict == "agrees",
+        words=words,
+        entries=len(log.entries) or None,
+        head=log.head or None,
+        frozen=log.frozen or None,
+        checkpoint_key=checkpoint.key_id,
+        service_key=key_id,
+    )
 
 
 # --- which entries
@@ -210,26 +210,62 @@ def kind_words(entry: LogEntry) -> str:
 
 def entry_words(entry: LogEntry) -> str:
     """Return what an entry says, in one line for people; texts of strangers are in quotes."""
-    facts = entry.facts
-    writer = _WRITERS.get(Kind(entry.kind)) if entry.kind in {*Kind} else None
     try:
-        return _other_words(facts) if writer is None else writer(facts)
+        words = _known_words(entry.kind, entry.facts)
     except (KeyError, TypeError, ValueError, AttributeError):  # an entry of another version
-        return _other_words(facts)
+        words = None
+    if words is None:  # this version has no sentence for it
+        return "; ".join(f"{name(key)}: {name(value)}" for key, value in entry.facts.items())
+    return words
 
 
-def _budget_words(facts: Mapping[str, Any]) -> str:
-    budgets = [
-        f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
-        for unit, (epsilon, delta) in facts["budgets"].items()
-    ]
-    return f"Budget: {', '.join(budgets)}."
-
-
-def _charge_words(facts: Mapping[str, Any]) -> str:
-    request = facts.get("request")
-    of = "" if request is None else f" Request {name(request)}."
-    return f"Charged: {_cost(facts['spent'])}.{of}"
+def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
+    words = None
+    match kind:
+        case Kind.OPENED:
+            words = f"Ledger {name(facts['ledger'])}."
+        case Kind.BUDGET:
+            budgets = [
+                f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
+                for unit, (epsilon, delta) in facts["budgets"].items()
+            ]
+            words = f"Budget: {', '.join(budgets)}."
+        case Kind.CLASSES:
+            column = name(facts["label"] or "any")
+            words = f"Classes of column {column}: {listed(facts['classes'])}."
+        case Kind.DEBIT:
+            request = facts.get("request")
+            of = "" if request is None else f" Request {name(request)}."
+            words = f"Charged: {_cost(facts['spent'])}.{of}"
+        case Kind.FINISH:
+            words = f"Request {name(facts['request'])}. SHA-256 {facts['release'][:16]}..."
+        case Kind.BURNT:
+            words = f"Request {name(facts['request'])}: charged, output lost."
+        case Kind.GRANT:
+            words = f"{_asked(facts)} Release {facts['release'][:23]}..."
+        case Kind.REFUSAL if "answer" in facts:
+            reasons = "; ".join(quoted(reason) for reason in facts["reasons"][:8])
+            words = f"{_asked(facts)} Reasons: {reasons}."
+        case Kind.REFUSAL:
+            known = "reason" in facts
+            reason = quoted(facts["reason"]) if known else "the budget does not allow it"
+            words = f"{_cost(facts['spent'])}: {reason}."
+        case Kind.MINTED:
+            words = (
+                f"Token {name(facts['token'])} for {quoted(facts['holder'])}:"
+                f" {name(facts['role'])} of {listed(facts['scope']) or 'all data sets'}, until"
+                f" {facts['expires'][:10]}."
+            )
+        case Kind.REVOKED:
+            words = f"Token {name(facts['token'])}."
+        case Kind.FROZEN:
+            words = f"{quoted(facts['reason'])}. Nothing can be charged."
+        case Kind.RECOVERED:
+            words = (
+                f"Compared with {name(facts['compared'])} ({facts['entries']:,} entries):"
+                f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
+            )
+    return words
 
 
 def _cost(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -242,53 +278,10 @@ def _cost(lines: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(costs)
 
 
-def _grant_words(facts: Mapping[str, Any]) -> str:
-    return f"{_asked(facts)} Release {facts['release'][:23]}..."
-
-
-def _refusal_words(facts: Mapping[str, Any]) -> str:
-    if "answer" not in facts:
-        reason = quoted(facts["reason"]) if "reason" in facts else "the budget does not allow it"
-        return f"{_cost(facts['spent'])}: {reason}."
-    reasons = "; ".join(quoted(reason) for reason in facts["reasons"][:8])
-    return f"{_asked(facts)} Reasons: {reasons}."
-
-
 def _asked(facts: Mapping[str, Any]) -> str:
     purpose = quoted(facts["purpose"]) if facts["purpose"] else "no purpose stated"
     delta = f", delta {facts['delta']:g}" if facts["delta"] else ""
     return f"Epsilon {facts['epsilon']:g}{delta}, purpose: {purpose}."
-
-
-_WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
-    Kind.OPENED: lambda facts: f"Ledger {name(facts['ledger'])}.",
-    Kind.BUDGET: _budget_words,
-    Kind.CLASSES: lambda facts: (
-        f"Classes of column {name(facts['label'] or 'any')}: {listed(facts['classes'])}."
-    ),
-    Kind.DEBIT: _charge_words,
-    Kind.FINISH: lambda facts: (
-        f"Request {name(facts['request'])}. SHA-256 {facts['release'][:16]}..."
-    ),
-    Kind.BURNT: lambda facts: f"Request {name(facts['request'])}: charged, output lost.",
-    Kind.GRANT: _grant_words,
-    Kind.REFUSAL: _refusal_words,
-    Kind.MINTED: lambda facts: (
-        f"Token {name(facts['token'])} for {quoted(facts['holder'])}: {name(facts['role'])} of"
-        f" {listed(facts['scope']) or 'all data sets'}, until {facts['expires'][:10]}."
-    ),
-    Kind.REVOKED: lambda facts: f"Token {name(facts['token'])}.",
-    Kind.FROZEN: lambda facts: f"{quoted(facts['reason'])}. Nothing can be charged.",
-    Kind.RECOVERED: lambda facts: (
-        f"Compared with {name(facts['compared'])} ({facts['entries']:,} entries):"
-        f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
-    ),
-}
-
-
-def _other_words(facts: Mapping[str, Any]) -> str:
-    """Return the facts of an entry that this version has no sentence for."""
-    return "; ".join(f"{name(key)}: {name(value)}" for key, value in facts.items())
 
 
 _LOST = "lost"
@@ -303,120 +296,21 @@ _ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", 
 
 @dataclass(frozen=True)
 class ProposalView:
-    """A proposal, and what became of it."""
+    """A proposal, and what became of it, as pages show it."""
 
-    stored: StoredProposal
-    senders: list[str]  # the holders of the tokens that sent it
-    guarantees: tuple[Guarantee, ...]  # of its release, if there is one
-    is_lost: bool  # it was charged, and its output was lost
-
-    @property
-    def proposal(self) -> Proposal:
-        """What it asks for."""
-        return self.stored.proposal
-
-    @property
-    def answer(self) -> Answer | None:
-        """What was answered."""
-        return self.stored.parsed_answer
-
-    @property
-    def state(self) -> str:
-        """What became of it: a state of the records, the name of an answer, or "lost"."""
-        if self.is_lost:
-            return _LOST
-        return str(self.stored.state) if self.answer is None else self.answer.name
-
-    @property
-    def state_words(self) -> str:
-        """The state as people are shown it."""
-        return _STATES.get(self.state, self.state)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why it was not granted, if it was not."""
-        return () if self.answer is None else getattr(self.answer, "reasons", ())
-
-    @property
-    def offer(self) -> Terms | None:
-        """The terms that the owner would grant instead, if there are any."""
-        return self.answer.terms if isinstance(self.answer, Countered) else None
-
-    def guarantee_lines(self) -> list[list[str]]:
-        """Return what each guarantee says, takes to be public, and assumes."""
-        return [
-            [*guarantee_sentences(guarantee), *lists(guarantee)] for guarantee in self.guarantees
-        ]
-
-    def record(self) -> ProposalRecord:
-        """Return the proposal as the export holds it."""
-        proposal, answer = self.proposal, self.answer
-        return ProposalRecord(
-            proposal=self.stored.digest,
-            received=self.stored.received.isoformat(),
-            senders=tuple(self.senders),
-            purpose=proposal.purpose,
-            kind=proposal.kind,
-            terms=proposal.terms,
-            rows=proposal.rows.count,
-            features=proposal.features,
-            classes=proposal.classes,
-            state=self.state_words,
-            reasons=self.reasons,
-            offer=self.offer,
-            release=answer.release if isinstance(answer, Granted) else None,
-            guarantees=tuple(_guarantee_record(guarantee) for guarantee in self.guarantees),
-        )
-
-
-@dataclass(frozen=True)
-class ChargeView:
-    """One charge of a data set's budget."""
-
-    entry: Entry  # of the ledger's history; it may be of several data sets
-    dataset: str
-
-    @property
-    def time(self) -> datetime:
-        """When it was charged, UTC."""
-        return datetime.fromtimestamp(self.entry.time, UTC).replace(microsecond=0)
-
-    @property
-    def state_words(self) -> str:
-        """What became of it: released, pending, or charged with its output lost."""
-        return STATES.get(self.entry.state, self.entry.state)
-
-    @property
-    def cost(self) -> list[tuple[str, float]]:
-        """Unit and epsilon of what it cost by itself, at the delta that its release states."""
-        own = self.entry.dataset == self.dataset
-        charges = self.entry.charges if own else self.entry.also[self.dataset]
-        delta = self.entry.stated_delta
-        return [(str(unit), stated_epsilon(event, delta)) for unit, event in charges]
-
-    def record(self) -> ChargeRecord:
-        """Return the charge as the export holds it."""
-        own = self.entry.dataset == self.dataset
-        return ChargeRecord(
-            number=self.entry.number,
-            time=self.time.isoformat(),
-            request=self.entry.request if own else "a release of several data sets",
-            state=self.state_words,
-            cost=tuple(CostRecord(unit, _finite(epsilon)) for unit, epsilon in self.cost),
-            delta=self.entry.stated_delta,
-        )
+    state: str  # a state of the records, the name of an answer, or "lost"
+    record: ProposalRecord  # what the export says of it
+    row_hash: str  # of its public rows
+    guarantees: list[list[str]]  # what each guarantee of its release says and assumes
 
 
 @dataclass(frozen=True)
 class DatasetView:
-    """A data set with its budgets, proposals and charges."""
+    """A data set with its budgets, proposals and charges, as pages show it."""
 
-    name: str  # in the ledger
-    served: ServedData | None  # None if the service does not serve it
-    balances: list[Balance]
-    largest_epsilon: float  # of a further release of labels; 0 if the data set is not served
+    record: DatasetRecord  # what the export says of it; charges from the command line too
     proposals: list[ProposalView]  # newest first
-    charges: list[ChargeView]  # newest first, also of releases from the command line
+    other_charges: list[ChargeRecord]  # of releases that no proposal asked for, newest first
 
     @property
     def counts(self) -> list[tuple[int, str]]:
@@ -424,25 +318,23 @@ class DatasetView:
         numbers = Counter(view.state for view in self.proposals)
         return [(numbers[s], _STATES.get(s, s)) for s in _ORDER if numbers[s]]
 
-    @property
-    def other_charges(self) -> list[ChargeView]:
-        """Charges of releases that no proposal asked for."""
-        requests = {view.proposal.request for view in self.proposals}
-        return [c for c in self.charges if c.entry.request not in requests]
 
-    def record(self) -> DatasetRecord:
-        """Return the data set as the export holds it."""
-        served = None
-        if self.served is not None:
-            stated = (self.served.label, self.served.grants, self.served.policy)
-            served = ServedRecord(*stated, self.largest_epsilon)
-        return DatasetRecord(
-            name=self.name,
-            served=served,
-            budgets=tuple(budget_record(balance) for balance in self.balances),
-            proposals=tuple(view.record() for view in reversed(self.proposals)),
-            charges=tuple(view.record() for view in reversed(self.charges)),
-        )
+def _charge_record(entry: Entry, dataset: str) -> ChargeRecord:
+    """Return what a charge, which may be of several data sets, cost this one by itself."""
+    own = entry.dataset == dataset
+    costs = entry.charges if own else entry.also[dataset]
+    time = datetime.fromtimestamp(entry.time, UTC).replace(microsecond=0)
+    return ChargeRecord(
+        number=entry.number,
+        time=time.isoformat(),
+        request=entry.request if own else "a release of several data sets",
+        state=STATES.get(entry.state, entry.state),
+        cost=tuple(
+            CostRecord(str(unit), _finite(stated_epsilon(event, entry.stated_delta)))
+            for unit, event in costs
+        ),
+        delta=entry.stated_delta,
+    )
 
 
 def _guarantee_record(guarantee: Guarantee) -> GuaranteeRecord:
@@ -496,42 +388,67 @@ class Accounts:
 
     def datasets(self, token: Token) -> list[DatasetView]:
         """Return the data sets that a token covers: those that are served, then others."""
-        ledger, served = self._service.ledger, self._service.settings.datasets
-        balances, history = ledger.balances(), ledger.history()
+        served = self._service.settings.datasets
+        balances, history = self._service.ledger.balances(), self._service.ledger.history()
         names = dict.fromkeys([*served, *(balance.dataset for balance in balances)])
-        return [
-            self._dataset(name, [b for b in balances if b.dataset == name], history)
-            for name in names
-            if token.covers(name)
-        ]
-
-    def _dataset(self, name: str, balances: list[Balance], history: Sequence[Entry]) -> DatasetView:
-        served = self._service.settings.datasets.get(name)
-        charges = [ChargeView(e, name) for e in history if name in (e.dataset, *e.also)]
-        lost = {c.entry.request for c in charges if c.entry.state == "burnt"}
-        stored = [] if served is None else self._service.records.proposals(name)
-        return DatasetView(
-            name,
-            served,
-            balances,
-            0.0 if served is None else self._service.largest_epsilon(name),
-            [self._view(proposal, lost) for proposal in reversed(stored)],
-            charges[::-1],
-        )
+        views = []
+        for dataset in filter(token.covers, names):
+            stated = served.get(dataset)
+            stored = [] if stated is None else self._service.records.proposals(dataset)
+            charged = [entry for entry in history if dataset in (entry.dataset, *entry.also)]
+            lost = {entry.request for entry in charged if entry.state == "burnt"}
+            proposals = [self._view(proposal, lost) for proposal in stored]
+            asked = {proposal.proposal.request for proposal in stored}
+            charges = [_charge_record(entry, dataset) for entry in charged]
+            record = DatasetRecord(
+                name=dataset,
+                served=None
+                if stated is None
+                else ServedRecord(
+                    stated.label,
+                    stated.grants,
+                    stated.policy,
+                    self._service.largest_epsilon(dataset),
+                ),
+                budgets=tuple(budget_record(b) for b in balances if b.dataset == dataset),
+                proposals=tuple(view.record for view in proposals),
+                charges=tuple(charges),
+            )
+            pairs = zip(charged, charges, strict=True)
+            others = [charge for entry, charge in pairs if entry.request not in asked]
+            views.append(DatasetView(record, proposals[::-1], others[::-1]))
+        return views
 
     def proposal(self, stored: StoredProposal) -> ProposalView:
         """Return one proposal."""
         history = self._service.ledger.history()
-        own = [e for e in history if e.dataset == stored.dataset]
-        return self._view(stored, {e.request for e in own if e.state == "burnt"})
+        own = [entry for entry in history if entry.dataset == stored.dataset]
+        return self._view(stored, {entry.request for entry in own if entry.state == "burnt"})
 
     def _view(self, stored: StoredProposal, lost: set[str]) -> ProposalView:
-        return ProposalView(
-            stored,
-            self._service.records.senders(stored.dataset, stored.digest),
-            () if stored.release is None else tuple(decode(stored.release).guarantees),
-            stored.proposal.request in lost,
+        proposal, answer = stored.proposal, stored.parsed_answer
+        state = str(stored.state) if answer is None else answer.name
+        if proposal.request in lost:
+            state = _LOST
+        guarantees = () if stored.release is None else decode(stored.release).guarantees
+        record = ProposalRecord(
+            proposal=stored.digest,
+            received=stored.received.isoformat(),
+            senders=tuple(self._service.records.senders(stored.dataset, stored.digest)),
+            purpose=proposal.purpose,
+            kind=proposal.kind,
+            terms=proposal.terms,
+            rows=proposal.rows.count,
+            features=proposal.features,
+            classes=proposal.classes,
+            state=_STATES.get(state, state),
+            reasons=getattr(answer, "reasons", ()),
+            offer=answer.terms if isinstance(answer, Countered) else None,
+            release=answer.release if isinstance(answer, Granted) else None,
+            guarantees=tuple(map(_guarantee_record, guarantees)),
         )
+        lines = [[*guarantee_sentences(guarantee), *lists(guarantee)] for guarantee in guarantees]
+        return ProposalView(state, record, proposal.rows.hash, lines)
 
     def tokens(self, token: Token) -> list[Token]:
         """Return the tokens that are good for a data set that this one covers, without others."""
@@ -542,8 +459,18 @@ class Accounts:
         return [replace(t, scope=tuple(n for n in t.scope if n in token.scope)) for t in own]
 
     def log(self, token: Token) -> CheckedLog:
-        """Return the whole audit log after checking it; see `visible_entries` for what to show."""
-        return read_log(self._service.ledger, token)
+        """Return the audit log after checking it; a log that is broken is a result, and no error.
+
+        A reader of some data sets is not told which part of the ledger was altered. What to show
+        of the log, `visible_entries` says.
+        """
+        ledger = self._service.ledger
+        frozen, anchor = ledger.frozen, ledger.anchor.kind
+        try:
+            return CheckedLog(ledger.log(), frozen=frozen, anchor=anchor)
+        except LedgerError as error:
+            problem = _ALTERED if token.scope else str(error)
+            return CheckedLog(problem=problem, frozen=frozen, anchor=anchor)
 
     def whole_log(self, token: Token) -> CheckedLog:
         """Return the audit log, or raise if it is broken."""
@@ -565,7 +492,7 @@ class Accounts:
         """
         for _ in range(_TRIES):
             log = self.whole_log(token)
-            datasets = tuple(view.record() for view in self.datasets(token))
+            datasets = tuple(view.record for view in self.datasets(token))
             tokens = tuple(shown.record() for shown in self.tokens(token))
             if self.whole_log(token).head == log.head:
                 break

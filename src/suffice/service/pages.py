@@ -117,99 +117,6 @@ _ENTRIES = 100  # of the log on one page
 _LARGEST_NUMBER = 10**15
 
 
-class OversightPages:
-    """The pages of report, log and export."""
-
-    def __init__(self, accounts: Accounts, renderer: Renderer, sessions: Sessions) -> None:
-        self._accounts, self._renderer, self._sessions = accounts, renderer, sessions
-
-    def add_to(self, router: APIRouter, reader: Any) -> None:
-        """Add the pages; ``reader`` is the annotation of a session."""
-
-        @router.get("/report")
-        def report(session: reader) -> Response:
-            return self._report(session, for_print=False)
-
-        @router.get("/print")
-        def printed(session: reader) -> Response:
-            return self._report(session, for_print=True)
-
-        @router.get("/log")
-        def log(
-            session: reader,
-            before: Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)] = None,
-        ) -> Response:
-            return self._log(session, before)
-
-        @router.post("/log")
-        async def comparison(request: Request, session: reader) -> Response:
-            fields = await self._sessions.form(request, session)
-            return await run_in_threadpool(self._compare, session, fields.get("checkpoint", ""))
-
-        @router.get("/log/checkpoint")
-        def checkpoint(session: reader) -> Response:
-            signed = self._accounts.checkpoint(session.token)
-            name = f"{signed.time[:10]}-{signed.entries}.checkpoint"
-            return _download(signed.to_text().encode(), "text/plain", name)
-
-        @router.get("/export")
-        def export(session: reader) -> Response:
-            signed = self._accounts.export(session.token)
-            name = f"{signed.content.time[:10]}-{signed.content.entries}.export.json"
-            return _download(signed.encode(), "application/json", name)
-
-    def _report(self, session: Session, *, for_print: bool) -> Response:
-        token = session.token
-        return self._renderer.page(
-            "report.html",
-            session,
-            for_print=for_print,
-            datasets=self._accounts.datasets(token),
-            tokens=self._accounts.tokens(token),
-            log=self._accounts.log(token),
-            key_id=self._accounts.key_id,
-            now=utc_now(),
-        )
-
-    def _compare(self, session: Session, text: str) -> Response:
-        if not text.strip():
-            return self._log(session, None, problem="Paste the seven lines of a checkpoint.")
-        try:
-            older = checkpoint_of(text)
-        except ReleaseError as error:
-            return self._log(session, None, problem=str(error), pasted=text)
-        log = self._accounts.log(session.token)
-        return self._log(session, None, comparison=compare(log, older, self._accounts.key_id))
-
-    def _log(
-        self,
-        session: Session,
-        before: int | None,
-        *,
-        comparison: Comparison | None = None,
-        problem: str | None = None,
-        pasted: str = "",
-    ) -> Response:
-        log = self._accounts.log(session.token)
-        visible = visible_entries(log.entries, session.token)
-        older = [entry for entry in visible if before is None or entry.number < before]
-        shown = older[-_ENTRIES:][::-1]
-        rows = [(entry, entry_words(entry)) for entry in shown]
-        return self._renderer.page(
-            "log.html",
-            session,
-            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
-            log=log,
-            rows=rows,
-            count=len(visible),
-            next_page=shown[-1].number if len(older) > len(shown) else None,
-            comparison=comparison,
-            key_id=self._accounts.key_id,
-            pasted=pasted,
-            problem=problem,
-        )
-
-
 def _download(data: bytes, media_type: str, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=media_type, headers=headers)
@@ -236,9 +143,9 @@ class _Pages:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._sessions = Sessions(service.settings, service.records)
-        self._renderer = Renderer(service.settings)
         self._accounts = Accounts(service)
-        self._page, self._to = self._renderer.page, self._renderer.to
+        renderer = Renderer(service.settings)
+        self._page, self._to = renderer.page, renderer.to
 
     # --- for everybody
 
@@ -289,7 +196,7 @@ class _Pages:
 
         self._add_proposal_pages(router, reader)
         self._add_token_pages(router, reader)
-        OversightPages(self._accounts, self._renderer, self._sessions).add_to(router, reader)
+        self._add_oversight_pages(router, reader)
         return router
 
     def _add_proposal_pages(self, router: APIRouter, reader: Any) -> None:
@@ -336,7 +243,8 @@ class _Pages:
     ) -> Response:
         stored = self._service.proposal(session.token, dataset, digest)
         row = self._accounts.proposal(stored)
-        left = [f"{rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
+        balances = self._service.ledger.balances(dataset)
+        left = [f"{rounded_down(b.left)} per {b.unit}" for b in balances]
         return self._page(
             "proposal.html",
             session,
@@ -400,6 +308,91 @@ class _Pages:
             tokens=self._service.records.tokens(),
             names=list(self._service.settings.datasets),
             text=text,
+            problem=problem,
+        )
+
+    def _add_oversight_pages(self, router: APIRouter, reader: Any) -> None:
+
+        @router.get("/report")
+        def report(session: reader) -> Response:
+            return self._report(session, for_print=False)
+
+        @router.get("/print")
+        def printed(session: reader) -> Response:
+            return self._report(session, for_print=True)
+
+        @router.get("/log")
+        def log(
+            session: reader,
+            before: Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)] = None,
+        ) -> Response:
+            return self._log(session, before)
+
+        @router.post("/log")
+        async def comparison(request: Request, session: reader) -> Response:
+            fields = await self._sessions.form(request, session)
+            return await run_in_threadpool(self._compare, session, fields.get("checkpoint", ""))
+
+        @router.get("/log/checkpoint")
+        def checkpoint(session: reader) -> Response:
+            signed = self._accounts.checkpoint(session.token)
+            name = f"{signed.time[:10]}-{signed.entries}.checkpoint"
+            return _download(signed.to_text().encode(), "text/plain", name)
+
+        @router.get("/export")
+        def export(session: reader) -> Response:
+            signed = self._accounts.export(session.token)
+            name = f"{signed.content.time[:10]}-{signed.content.entries}.export.json"
+            return _download(signed.encode(), "application/json", name)
+
+    def _report(self, session: Session, *, for_print: bool) -> Response:
+        token = session.token
+        return self._page(
+            "report.html",
+            session,
+            for_print=for_print,
+            datasets=self._accounts.datasets(token),
+            tokens=self._accounts.tokens(token),
+            log=self._accounts.log(token),
+            key_id=self._accounts.key_id,
+            now=utc_now(),
+        )
+
+    def _compare(self, session: Session, text: str) -> Response:
+        if not text.strip():
+            return self._log(session, None, problem="Paste the seven lines of a checkpoint.")
+        try:
+            older = checkpoint_of(text)
+        except ReleaseError as error:
+            return self._log(session, None, problem=str(error), pasted=text)
+        log = self._accounts.log(session.token)
+        return self._log(session, None, comparison=compare(log, older, self._accounts.key_id))
+
+    def _log(
+        self,
+        session: Session,
+        before: int | None,
+        *,
+        comparison: Comparison | None = None,
+        problem: str | None = None,
+        pasted: str = "",
+    ) -> Response:
+        log = self._accounts.log(session.token)
+        visible = visible_entries(log.entries, session.token)
+        older = [entry for entry in visible if before is None or entry.number < before]
+        shown = older[-_ENTRIES:][::-1]
+        rows = [(entry, entry_words(entry)) for entry in shown]
+        return self._page(
+            "log.html",
+            session,
+            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
+            log=log,
+            rows=rows,
+            count=len(visible),
+            next_page=shown[-1].number if len(older) > len(shown) else None,
+            comparison=comparison,
+            key_id=self._accounts.key_id,
+            pasted=pasted,
             problem=problem,
         )
 

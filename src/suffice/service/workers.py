@@ -33,7 +33,6 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.rules import Balance
 from suffice.owner.ledger.tokens import Token
 from suffice.protocol.grant import entry_about
 from suffice.protocol.messages import Line, Refused
@@ -268,10 +267,6 @@ class Service:
         self.records = ServiceRecords(self.ledger)
         self.authenticator = Authenticator(settings, self.records)
         self.workers = Workers(settings, self.records)
-
-    def balance(self, dataset: str) -> list[Balance]:
-        """Return the budgets of a data set, with what is left of each."""
-        return [b for b in self.ledger.balances() if b.dataset == dataset]
 
     def largest_epsilon(self, dataset: str) -> float:
         """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.

@@ -290,20 +290,20 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path):
 
 def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(file_ledger):
     """A page limit makes SQLite say what it says on a full disk."""
-    original = file_ledger._store._connection
+    original = file_ledger._store.reading
     from contextlib import contextmanager
 
     @contextmanager
     def full():
-        with original() as db:
-            pages = db.execute("PRAGMA page_count").fetchone()[0]
-            db.execute(f"PRAGMA max_page_count = {pages}")
-            yield db
+        with original() as records:
+            pages = records.db.execute("PRAGMA page_count").fetchone()[0]
+            records.db.execute(f"PRAGMA max_page_count = {pages}")
+            yield records
 
-    file_ledger._store._connection = full
+    file_ledger._store.reading = full
     with pytest.raises(StorageError, match="full"):
         file_ledger.debit("d", [promise()], Request("a", {"h": "h" * 10_000}, "data"))
-    file_ledger._store._connection = original
+    file_ledger._store.reading = original
     assert file_ledger.history() == []
     assert pay(file_ledger, "a") is None
 

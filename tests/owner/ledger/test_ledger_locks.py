@@ -149,7 +149,7 @@ def test_a_child_process_does_not_hold_on_to_what_its_parent_held(path):
     assert stay.recv() == "forked"
     assert Ledger(path).history()[0].state == "pending"
     for claim in ledger._claims.values():
-        claim._lock_file.close()  # as the operating system does when the parent is killed
+        claim.lock_file.close()  # as the operating system does when the parent is killed
     assert Ledger(path).history()[0].state == "burnt"
     stay.send("go")
     os.waitpid(child, 0)

@@ -25,7 +25,8 @@ from suffice.errors import (
     ParameterError,
     StorageError,
 )
-from suffice.owner.ledger import Ledger, Request, postgres
+from suffice.owner.ledger import Ledger, Request, postgres, rules
+from suffice.owner.ledger.ledger import Replay
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -91,19 +92,20 @@ def test_without_the_lock_and_without_the_log_the_budget_is_overspent(postgres_u
     address, other = f"{postgres_url}#p{next(NUMBERS)}", threading.Barrier(2, timeout=20)
     monkeypatch.setattr(postgres, "_ALONE", "SELECT %s::bigint")
     Ledger(address, {"d": Budget(0.15)})
-    check = Ledger._check_affordable
+    check = rules.check_affordable
 
-    def slow_check(records, debit):
-        check(records, debit)
+    def slow_check(*charge):
+        check(*charge)
         other.wait()
 
     numbers = itertools.count(100)
-    monkeypatch.setattr(Ledger, "_check_affordable", staticmethod(slow_check))
+    monkeypatch.setattr(rules, "check_affordable", slow_check)
     monkeypatch.setattr(
         "suffice.owner.ledger.store.next_entry",
         lambda _last, _previous, kind, text: _entry(next(numbers), kind, text),
     )
-    monkeypatch.setattr(Ledger, "_check_unaltered", lambda *_: None)
+    monkeypatch.setattr(Replay, "catch_up", lambda *_: [])
+    monkeypatch.setattr(Replay, "check", lambda *_: None)
     monkeypatch.setattr(Ledger, "_advance_anchor", lambda *_: None)
     with postgres_connection(address) as db:
         schema = address.partition("#")[2]

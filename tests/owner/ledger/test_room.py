@@ -3,7 +3,6 @@
 import hashlib
 import re
 
-import numpy as np
 import pytest
 
 from suffice.errors import BudgetError, LedgerError, ParameterError, UnitError
@@ -158,9 +157,6 @@ def test_candidates_are_decimals_of_three_digits_in_order():
     assert numbers[:2] == [1e-6, 1.01e-6]
     assert numbers == sorted(set(numbers))
     assert all(number == float(f"{number:.3g}") for number in numbers)
-    for epsilon in np.random.default_rng(1).uniform(1e-6, 10.0, size=500):
-        below = rules._number_below(epsilon)
-        assert numbers[below] <= epsilon < numbers[below + 1]
 
 
 def test_the_history_tells_the_sum_of_epsilons_from_what_they_cost_together(tmp_path):

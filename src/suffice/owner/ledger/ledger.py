@@ -41,14 +41,12 @@ from suffice.owner.ledger.rules import (
     DatasetCharge,
     Entry,
     Request,
-    charges_from_text,
     charges_to_text,
     event_for_delta,
     event_of_same_type,
     largest_epsilon,
     seal_of,
     stated_epsilon,
-    texts_by_dataset,
 )
 from suffice.owner.ledger.store import (
     LOST,
@@ -57,7 +55,7 @@ from suffice.owner.ledger.store import (
     SqliteStore,
     Store,
     Tables,
-    budgets_as_logged,
+    budgets_from,
     name_for,
     recorded_place,
     token_facts,
@@ -142,13 +140,14 @@ class Ledger:
         try:
             with self._store.writing() as records:
                 self._replay.catch_up(records)
-                self._replay.check_all(records)
-                if anchor is not None and records.anchor().place != recorded_place(anchor):
+                self._replay.check(records)
+                about = records.about()
+                if anchor is not None and about.anchor.place != recorded_place(anchor):
                     raise LedgerError(
                         f"The ledger {self.path} has its anchor in another place. Move it with"
                         " `suffice ledger recover --only-copy --anchor PLACE`."
                     )
-                if not records.frozen() and records.anchor().trouble(records) == LOST:
+                if not about.frozen and about.anchor.trouble(records) == LOST:
                     records.freeze(LOST)
         except AlteredLedgerError as error:
             self._freeze(error.reason)
@@ -254,7 +253,7 @@ class Ledger:
     def secret(self) -> bytes:
         """Return the ledger's own key, with which fingerprints of data are hashed."""
         with self._store.reading() as records:
-            return records.secret()
+            return records.about().key
 
     def debit(
         self,
@@ -298,20 +297,29 @@ class Ledger:
         PendingRequestError
             If another process is still at work on the request.
         """
-        rules.check_apart(dataset, also)
         charges = [DatasetCharge(dataset, guarantees, request.fingerprint), *also]
+        names = [charge.dataset for charge in charges]
+        if len(set(names)) < len(names):
+            raise ParameterError(
+                f"One release cannot charge data set {dataset!r} twice. Give each table a data set"
+                " of its own."
+            )
         elsewhere: list[str] = []
         claim = self._store.claim()
         try:
             with self._store.writing(claim) as records:
-                for charge in charges:
-                    self._check_exists(records, charge.dataset)
-                self._check_unaltered(records, charges)
+                for name in names:
+                    self._check_exists(records, name)
+                self._replay.catch_up(records)  # what a charge rests on must be what the log says
+                self._replay.check(records, names)
                 earlier = records.charge(dataset, request.name)
                 if earlier is None:
                     self._check_not_frozen(records)
-                    self._check_affordable(records, charges)
-                    elsewhere = rules.other_names(records.charges(), charges)
+                    stored = records.charges()
+                    for name, charge in zip(names, charges, strict=True):
+                        budgets, spent = records.budgets(name), rules.spent_on(name, stored)
+                        rules.check_affordable(name, charge.guarantees, budgets, spent)
+                    elsewhere = rules.other_names(stored, charges)
                     records.add_charge(dataset, guarantees, request, claim.token, also=also)
         except BudgetError as refusal:
             claim.release()
@@ -335,21 +343,9 @@ class Ledger:
             return None
         claim.release()
         rules.check_same_request(request, charges, earlier)
-        stored = self._bytes_of(earlier)
+        data = self._bytes_of(earlier)
         _note_repeated(earlier, charges)
-        return stored
-
-    @staticmethod
-    def _check_affordable(records: Tables, charges: Sequence[DatasetCharge]) -> None:
-        for charge in charges:
-            name = charge.dataset
-            budgets, spent = records.budgets(name), records.spent(name)
-            rules.check_affordable(name, charge.guarantees, budgets, spent)
-
-    def _check_unaltered(self, records: Tables, charges: Sequence[DatasetCharge]) -> None:
-        """Raise if what a charge rests on is not what the log says, since this process began."""
-        self._replay.catch_up(records)
-        self._replay.check_basis(records, [charge.dataset for charge in charges])
+        return data
 
     def _check_not_frozen(self, records: Tables) -> None:
         if reason := self._reason_to_freeze(records):
@@ -362,7 +358,7 @@ class Ledger:
         """Move the anchor to this charge; a charge whose anchor cannot be written is burnt."""
         try:
             with self._store.writing() as records:
-                records.anchor().advance(records)
+                records.about().anchor.advance(records)
         except BaseException as error:
             self.abandon(dataset, request)
             if not isinstance(error, SufficeError):
@@ -397,7 +393,7 @@ class Ledger:
             return advice
         (charge,) = charges
         with self._store.reading() as records:
-            budgets, spent = records.budgets(charge.dataset), records.spent(charge.dataset)
+            budgets, stored = records.budgets(charge.dataset), records.charges()
         if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
             return ""
         if len(charge.guarantees) != 1:
@@ -406,6 +402,7 @@ class Ledger:
         event_at = event_of_same_type(guarantee.event, guarantee.delta)
         if event_at is None:
             return advice
+        spent = rules.spent_on(charge.dataset, stored)
         largest = largest_epsilon(rules.rooms_for(guarantee.unit, budgets, spent), event_at)
         if largest > 0:
             return f"The largest epsilon that still fits is {largest:g}."
@@ -450,6 +447,11 @@ class Ledger:
         claim = self._claims.pop((dataset, request), None)
         if claim is not None:
             claim.release()
+
+    def was_charged(self, dataset: str, request: str) -> bool:
+        """Say whether a request of this name was charged to a data set."""
+        with self._store.reading() as records:
+            return records.charge(dataset, request) is not None
 
     def made(self, dataset: str, request: str) -> datetime:
         """Return when a request was charged."""
@@ -547,13 +549,24 @@ class Ledger:
         delta = check_delta(delta)
         with self._store.reading() as records:
             self._check_exists(records, dataset)
-            budgets, spent = records.budgets(dataset), records.spent(dataset)
+            budgets, charges = records.budgets(dataset), records.charges()
         protected = rules.unit_covering(dataset, budgets, unit)
-        rooms = rules.rooms_for(protected, budgets, spent)
+        rooms = rules.rooms_for(protected, budgets, rules.spent_on(dataset, charges))
         return largest_epsilon(rooms, event_for_delta(delta))
 
-    def balances(self) -> list[Balance]:
+    def budgets(self, dataset: str) -> dict[Unit, Budget]:
+        """Return the budgets of a data set, by unit."""
+        with self._store.reading() as records:
+            self._check_exists(records, dataset)
+            return records.budgets(dataset)
+
+    def balances(self, dataset: str | None = None) -> list[Balance]:
         """Return every budget with what is spent of it, recomposed from the stored events.
+
+        Parameters
+        ----------
+        dataset : str, optional
+            Name of a data set. Without it: the budgets of every data set.
 
         Returns
         -------
@@ -563,8 +576,8 @@ class Ledger:
         with self._store.reading() as records:
             charges = records.charges()
             balances = []
-            for name in records.datasets():
-                spent = records.spent(name)
+            for name in records.datasets() if dataset is None else [dataset]:
+                spent = rules.spent_on(name, charges)
                 for unit, budget in records.budgets(name).items():
                     room = rules.room_in(budget, unit, spent)
                     balances.append(
@@ -594,18 +607,17 @@ class Ledger:
             charges = records.charges()
         entries = []
         for charge in charges:
-            texts = texts_by_dataset(charge.spent, charge.dataset)
-            events = {name: charges_from_text(text) for name, text in texts.items()}
+            costs = charge.costs()
             entries.append(
                 Entry(
                     number=charge.number,
                     dataset=charge.dataset,
                     request=charge.request,
-                    charges=events.pop(charge.dataset, ()),
+                    charges=costs.pop(charge.dataset, ()),
                     parameters=charge.parameters,
                     state=self._state_shown(charge),
                     time=charge.time,
-                    also=events,
+                    also=costs,
                 )
             )
         return entries
@@ -632,20 +644,21 @@ class Ledger:
             return self._reason_to_freeze(records)
 
     def _reason_to_freeze(self, records: Tables) -> str:
-        return records.frozen() or self._altered or records.anchor().trouble(records)
+        about = records.about()
+        return about.frozen or self._altered or about.anchor.trouble(records)
 
     @property
     def anchor(self) -> Anchor:
         """Where the end of the log is also kept."""
         with self._store.reading() as records:
-            return records.anchor()
+            return records.about().anchor
 
     def _freeze(self, reason: str) -> None:
         """Let nobody charge the ledger any more: this process alone, if it cannot be written."""
         self._replay = Replay()
         try:
             with self._store.writing() as records:
-                if not records.frozen():
+                if not records.about().frozen:
                     records.freeze(reason)
         except SufficeError:
             self._altered = reason
@@ -754,9 +767,9 @@ class Ledger:
                 for release in releases:
                     charged += _charge(records, dataset, release)
             facts = {**compared, "entries_lost": lost, "releases_charged": charged}
-            records.thaw(facts, records.anchor().place if place is None else place)
+            records.thaw(facts, records.about().anchor.place if place is None else place)
         with self._store.writing() as records:
-            records.anchor().replace(records)
+            records.about().anchor.replace(records)
         self._replay, self._altered = Replay(), ""
         return charged
 
@@ -783,11 +796,9 @@ def _summed(charges: Sequence[Charge], dataset: str, unit: Unit, budget: Budget)
     """Return the sum of the epsilons of all charges, each at the delta that its release states."""
     total = 0.0
     for charge in charges:
-        text = texts_by_dataset(charge.spent, charge.dataset).get(dataset)
-        if text is not None:
-            delta = charge.stated_delta or budget.delta
-            events = rules.closest_events(unit, charges_from_text(text))
-            total += sum(stated_epsilon(event, delta) for event in events)
+        delta = charge.parameters.get("delta") or budget.delta
+        events = rules.closest_events(unit, charge.costs().get(dataset, ()))
+        total += sum(stated_epsilon(event, delta) for event in events)
     return total
 
 
@@ -851,7 +862,7 @@ class Replay:
 
     def catch_up(self, records: Tables) -> list[LogEntry]:
         """Read and return the entries since the last time, or raise if they do not continue it."""
-        if self.entries and records.digest_at(self.entries) != self.head:
+        if self.entries and records.head(self.entries) != (self.entries, self.head):
             raise LostEntriesError(
                 f"The ledger was put back from a copy while it was in use. {_ADVICE}"
             )
@@ -860,7 +871,7 @@ class Replay:
             for entry in new:
                 self._add(entry, entry.facts)
                 self.entries, self.head = entry.number, entry.digest
-        if self.ledger != records.name():
+        if self.ledger != records.about().name:
             raise _differs("the log is that of another ledger")
         return new
 
@@ -895,51 +906,45 @@ class Replay:
                 state = "finished" if entry.kind == Kind.FINISH else "burnt"
                 charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
 
-    def check_basis(self, records: Tables, datasets: Sequence[str]) -> None:
-        """Raise if something that a charge of these data sets rests on is not what the log says."""
-        with _readable():
-            self._check_declared(records, datasets)
-            spent = {name: json.loads(text) for name, text in records.spent_by_request().items()}
-            self._compare_charges(spent, {name: c["spent"] for name, c in self.charges.items()})
+    def check(self, records: Tables, datasets: Sequence[str] | None = None) -> None:
+        """Raise if a table is not what the log says.
 
-    def check_charge(self, charge: Charge) -> None:
-        """Raise if a charge, or its bytes, are not those that the log names."""
-        release = None if charge.data is None else digest_of_bytes(charge.data)
-        name = (charge.dataset, charge.request)
-        self._compare_charges({name: _as_logged(charge, release)}, {name: self.charges.get(name)})
-
-    def check_all(self, records: Tables) -> None:
-        """Raise if a table is not what the log says."""
+        With data sets: if something that a charge of these rests on is not. That is what every
+        charge cost, budgets and classes of these data sets, and the ledger itself.
+        """
         with _readable():
-            self._check_declared(records, None)
+            about = records.about()
+            if name_for(about.key) != self.ledger:
+                raise _differs("the ledger's key")
+            if about.anchor.kind != self.anchor:
+                raise _differs("what its anchor is")
+            if about.frozen != self.frozen:
+                raise _differs("whether it is frozen")
+            if datasets is None and records.datasets() != sorted(self.budgets):
+                raise _differs("the data sets")
+            for name in self.budgets if datasets is None else datasets:
+                if records.budgets(name) != budgets_from(self.budgets.get(name, {})):
+                    raise _differs("a budget")
+                classes = {(name, label): [*c] for label, c in records.classes(name).items()}
+                if classes != {key: c for key, c in self.classes.items() if key[0] == name}:
+                    raise _differs("the declared classes")
+            if datasets is not None:
+                spent = {(c.dataset, c.request): json.loads(c.spent) for c in records.charges()}
+                self._compare_charges(spent, {name: c["spent"] for name, c in self.charges.items()})
+                return
             tokens = {
                 t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()
             }
             if tokens != self.tokens:
                 raise _differs("a token")
-            digests = records.release_digests()
-            charges = {
-                (charge.dataset, charge.request): _as_logged(charge, digests.get(charge.number))
-                for charge in records.charges()
-            }
-            self._compare_charges(charges, self.charges)
+            stored = {(c.dataset, c.request): c for c in records.charges()}
+            whole = {n: _as_logged(records.charge(*n) or c) for n, c in stored.items()}
+            self._compare_charges(whole, self.charges)
 
-    def _check_declared(self, records: Tables, datasets: Sequence[str] | None) -> None:
-        """Compare the ledger itself, and budgets and classes of these data sets; None for all."""
-        if name_for(records.secret()) != self.ledger:
-            raise _differs("the ledger's key")
-        if records.anchor().kind != self.anchor:
-            raise _differs("what its anchor is")
-        if records.frozen() != self.frozen:
-            raise _differs("whether it is frozen")
-        if datasets is None and records.datasets() != sorted(self.budgets):
-            raise _differs("the data sets")
-        for name in self.budgets if datasets is None else datasets:
-            if budgets_as_logged(records.budgets(name)) != self.budgets.get(name, {}):
-                raise _differs("a budget")
-            classes = {(name, label): [*c] for label, c in records.classes(name).items()}
-            if classes != {key: c for key, c in self.classes.items() if key[0] == name}:
-                raise _differs("the declared classes")
+    def check_charge(self, charge: Charge) -> None:
+        """Raise if a charge, or its bytes, are not those that the log names."""
+        name = (charge.dataset, charge.request)
+        self._compare_charges({name: _as_logged(charge)}, {name: self.charges.get(name)})
 
     @staticmethod
     def _compare_charges(
@@ -959,12 +964,12 @@ def checked_log(records: Tables) -> list[LogEntry]:
     """
     replay = Replay()
     entries = replay.catch_up(records)
-    replay.check_all(records)
+    replay.check(records)
     return entries
 
 
-def _as_logged(charge: Charge, release: str | None) -> dict[str, Any]:
-    """Return a stored charge as the log describes it."""
+def _as_logged(charge: Charge) -> dict[str, Any]:
+    """Return a stored charge, with its bytes, as the log describes it."""
     if charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time):
         raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
     return {
@@ -974,7 +979,7 @@ def _as_logged(charge: Charge, release: str | None) -> dict[str, Any]:
         "opened": charge.opened,
         "state": charge.state,
         "closed": charge.closed,
-        "release": release,
+        "release": None if charge.data is None else digest_of_bytes(charge.data),
     }
 
 
@@ -1037,7 +1042,7 @@ def _compare(
             lost = max(checkpoint.entries - len(entries), 1)
         facts = {"entries": checkpoint.entries, "head": checkpoint.head}
         return {"compared": "checkpoint", **facts}, lost
-    anchor = records.anchor()
+    anchor = records.about().anchor
     mark = None if anchor.trouble(records) not in {"", LOST} else anchor.read()
     if mark is None:
         return {"compared": "nothing", "entries": 0, "head": FIRST}, 0

@@ -26,7 +26,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Self
 from suffice.errors import CorruptFileError, LedgerError, SignatureError
 from suffice.release.file import read_bounded, write_whole
 from suffice.release.release import Signature
-from suffice.release.signing import check_signature, check_signer, fingerprint, signing_key
+from suffice.release.signing import check_signature, check_signer, fingerprint, sign_message
 
 FIRST = "0" * 64  # what the first entry continues
 
@@ -100,9 +100,11 @@ class LogEntry:
         facts: Mapping[str, Any] = json.loads(self.text)
         return facts
 
-    def follows(self, previous: str) -> bool:
-        """Say whether its digest is that of this entry after the one of digest ``previous``."""
-        return self.digest == _digest(previous, self.number, self.time, self.kind, self.text)
+    def digest_after(self, previous: str) -> str:
+        """Return the digest of this entry after the one of digest ``previous``."""
+        # No part can hold a line break: the text is JSON on one line. So no two entries read alike.
+        said = f"{previous}\n{self.number}\n{self.time}\n{self.kind}\n{self.text}"
+        return digest_of_bytes(said.encode())
 
 
 def utc_now() -> str:
@@ -122,17 +124,11 @@ def next_entry(last: int, previous: str, kind: Kind, text: str) -> LogEntry:
     --------
     >>> first = next_entry(0, FIRST, Kind.OPENED, "{}")
     >>> second = next_entry(first.number, first.digest, Kind.BUDGET, "{}")
-    >>> first.number, second.number, second.follows(first.digest), second.follows(FIRST)
-    (1, 2, True, False)
+    >>> first.number, second.number, second.digest == second.digest_after(first.digest)
+    (1, 2, True)
     """
-    time = utc_now()
-    digest = _digest(previous, last + 1, time, kind, text)
-    return LogEntry(last + 1, time, str(kind), text, digest)
-
-
-def _digest(previous: str, number: int, time: str, kind: str, text: str) -> str:
-    # No part can hold a line break: the text is JSON on one line. So no two entries read the same.
-    return digest_of_bytes(f"{previous}\n{number}\n{time}\n{kind}\n{text}".encode())
+    entry = LogEntry(last + 1, utc_now(), str(kind), text, "")
+    return replace(entry, digest=entry.digest_after(previous))
 
 
 def checked_chain(
@@ -144,7 +140,7 @@ def checked_chain(
     """
     for expected, entry in enumerate(entries, start=after + 1):
         whole = "\n" not in f"{entry.time}{entry.kind}{entry.text}"
-        if entry.number != expected or not whole or not entry.follows(previous):
+        if entry.number != expected or not whole or entry.digest != entry.digest_after(previous):
             raise AlteredLedgerError(
                 f"Entry {expected} of the ledger's log does not continue the one before it. The"
                 " ledger was altered. Do not release from it; see `suffice ledger recover`."
@@ -249,10 +245,10 @@ def signed_checkpoint(
     ledger: str, entries: int, head: str, time: str, private_key: str | Path
 ) -> Checkpoint:
     """Return a checkpoint that is signed with the private key in a file."""
-    key = signing_key(private_key)
-    public = key.public_key().public_bytes_raw()
-    lines = _signed_lines(ledger, entries, head, time, public)
-    return Checkpoint(ledger, entries, head, time, Signature(public, key.sign(lines.encode())))
+    signature = sign_message(
+        private_key, lambda key: _signed_lines(ledger, entries, head, time, key).encode()
+    )
+    return Checkpoint(ledger, entries, head, time, signature)
 
 
 def _signed_lines(ledger: str, entries: int, head: str, time: str, key: bytes) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 
 from suffice.errors import LedgerError, ParameterError, StorageError
-from suffice.owner.ledger.store import SCHEMA, VERSION, Claim, Store, Tables
+from suffice.owner.ledger.store import SCHEMA, VERSION, Claim, Store, Tables, unread_version
 from suffice.privacy.randomness import private_words
 from suffice.tables.files import shown_address
 
@@ -291,12 +291,11 @@ class PostgresStore(Store):
                         statement = statement.replace(sqlite, postgres)  # noqa: PLW2901
                     db.execute(statement)
                 db.execute("INSERT INTO version VALUES (%s)", (VERSION,))
-                tables.open_log(_place(db), anchor, VERSION)
-                tables.anchor().replace(tables)
+                tables.open_log(_place(db), anchor)
                 return
             self._check_version(db)
             place = _place(db)
-            if tables.place() != place:
+            if tables.about().place != place:
                 tables.freeze(_RESTORED)
                 tables.settle_at(place)
 
@@ -340,10 +339,7 @@ class PostgresStore(Store):
     def _check_version(self, db: Any) -> None:
         (version,) = db.execute("SELECT number FROM version").fetchone()
         if version != VERSION:
-            raise LedgerError(
-                f"{self.path} is a ledger of version {version}, and this library reads version"
-                f" {VERSION}. Use the suffice version that wrote it, or a newer one."
-            )
+            raise unread_version(self.path, version)
 
     def _check_server(self) -> None:
         """Raise if commits do not survive a power cut, or a pooler shares out sessions."""

@@ -24,6 +24,9 @@ from suffice.privacy.calibrate import NO_PROTECTION_DELTA, gaussian_multiplier
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
+Cost = tuple[tuple[Unit, Event], ...]
+"""What one release costs one data set: a line for each of its guarantees."""
+
 
 @dataclass(frozen=True)
 class DatasetCharge:
@@ -103,10 +106,13 @@ class Charge:
     seal: str  # digest of what the audit log does not hold of it (`seal_of`)
     data: bytes | None = field(repr=False, default=None)  # the stored release
 
-    @property
-    def stated_delta(self) -> float:
-        """The delta at which the release states its epsilon; 0 where its request has none."""
-        return float(self.parameters.get("delta") or 0.0)
+    def costs(self) -> dict[str, Cost]:
+        """Return what it cost each data set, by name."""
+        costs: dict[str, list[tuple[Unit, Event]]] = {}
+        for line in json.loads(self.spent):
+            cost = (Unit(line["unit"]), event_from_json(line["event"]))
+            costs.setdefault(line.get(OTHER, self.dataset), []).append(cost)
+        return {name: tuple(lines) for name, lines in costs.items()}
 
 
 @dataclass(frozen=True)
@@ -139,11 +145,11 @@ class Entry:
     number: int  # counted from 1
     dataset: str
     request: str
-    charges: tuple[tuple[Unit, Event], ...]  # one for each unit that the release is about
+    charges: Cost  # one for each unit that the release is about
     parameters: Mapping[str, Any]  # the public ones
     state: str  # released, pending, or burnt (charged, output lost)
     time: float  # in seconds since 1970
-    also: Mapping[str, tuple[tuple[Unit, Event], ...]]  # what it cost other data sets, by name
+    also: Mapping[str, Cost]  # what it cost other data sets, by name
 
     @property
     def epsilons(self) -> tuple[tuple[Unit, float], ...]:
@@ -175,27 +181,20 @@ def charges_to_text(guarantees: Sequence[Guarantee], also: Sequence[DatasetCharg
     What it costs other data sets stands in the same text, under their names, so that all of it is
     written or nothing is.
     """
-    lines = _lines(guarantees)
-    lines += [{**line, OTHER: c.dataset} for c in also for line in _lines(c.guarantees)]
+    lines = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
+    for charge in also:
+        lines += [
+            {"unit": str(g.unit), "event": g.event.to_json(), OTHER: charge.dataset}
+            for g in charge.guarantees
+        ]
     return json.dumps(lines)
 
 
-def _lines(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
-    return [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
-
-
-def texts_by_dataset(spent: str, dataset: str) -> dict[str, str]:
-    """Return what a charge of ``dataset`` cost each data set, as text."""
-    lines_of: dict[str, list[dict[str, Any]]] = {}
-    for line in json.loads(spent):
-        lines_of.setdefault(line.pop(OTHER, dataset), []).append(line)
-    return {name: json.dumps(lines) for name, lines in lines_of.items()}
-
-
-def charges_from_text(spent: str) -> tuple[tuple[Unit, Event], ...]:
-    """Return what a charge cost, as `charges_to_text` wrote it down."""
-    lines = json.loads(spent)
-    return tuple((Unit(line["unit"]), event_from_json(line["event"])) for line in lines)
+def spent_on(dataset: str, charges: Sequence[Charge]) -> list[Cost]:
+    """Return what every charge cost a data set, oldest first; finished and burnt ones alike."""
+    own = (c for c in charges if c.dataset == dataset or f'"{OTHER}"' in c.spent)
+    by_charge = (charge.costs() for charge in own)
+    return [costs[dataset] for costs in by_charge if dataset in costs]
 
 
 EventAtEpsilon = Callable[[float], Event]
@@ -219,11 +218,6 @@ class Room:
     def spent(self) -> float:
         """The epsilon of the smallest budget that would have allowed what was charged."""
         return spent_epsilon(self.charged, self.budget.delta)
-
-    @property
-    def left(self) -> float:
-        """The difference of the budget's epsilon and what is spent of it."""
-        return max(0.0, self.budget.epsilon - self.spent)
 
     def admits(self, event: Event) -> bool:
         """Say whether a release with this event fits, by the rule that charges are refused by."""
@@ -267,8 +261,7 @@ def _gaussian(epsilon: float, delta: float, slack: float = _SLACK, tail: float =
 def largest_epsilon(rooms: Sequence[Room], event_at: EventAtEpsilon) -> float:
     """Return the largest epsilon of three digits at which a release fits every budget; 0 for none.
 
-    What fits at some epsilon fits at every smaller one. The search begins at what is left of the
-    tightest budget, doubles its steps away from there, and then halves the interval.
+    What fits at some epsilon fits at every smaller one.
     """
 
     def admitted(number: int) -> bool:
@@ -278,41 +271,16 @@ def largest_epsilon(rooms: Sequence[Room], event_at: EventAtEpsilon) -> float:
             return False
         return all(room.admits(event) for room in rooms)
 
-    fitting = refused = _number_below(min(room.left for room in rooms))
-    step = 1
-    if admitted(fitting):
-        while (refused := min(fitting + step, _CANDIDATES)) < _CANDIDATES and admitted(refused):
-            fitting, step = refused, 2 * step
-    else:
-        while True:
-            if refused == 0:
-                return 0.0
-            fitting = max(refused - step, 0)
-            if admitted(fitting):
-                break
-            refused, step = fitting, 2 * step
+    fitting, refused = -1, _CANDIDATES
     while refused - fitting > 1:
         middle = (fitting + refused) // 2
         fitting, refused = (middle, refused) if admitted(middle) else (fitting, middle)
-    return _candidate(fitting)
+    return 0.0 if fitting < 0 else _candidate(fitting)
 
 
 def _candidate(number: int) -> float:
     decade, digits = divmod(number, _PER_DECADE)
     return float(f"{100 + digits}e{decade + _LEAST_EXPONENT - 2}")
-
-
-def _number_below(epsilon: float) -> int:
-    """Return the number of the largest candidate that is not above ``epsilon``, or of the least."""
-    if epsilon <= _candidate(0):
-        return 0
-    exponent = math.floor(math.log10(epsilon))
-    digits = math.floor(epsilon / 10.0**exponent * 100)
-    number = (exponent - _LEAST_EXPONENT) * _PER_DECADE + digits - 100
-    number = min(max(number, 0), _CANDIDATES - 2)
-    if _candidate(number) > epsilon:  # floats round
-        return number - 1
-    return number + 1 if _candidate(number + 1) <= epsilon else number
 
 
 # Public parameters that follow from a table, not from what its owner asked for.
@@ -323,7 +291,7 @@ def check_affordable(
     dataset: str,
     guarantees: Sequence[Guarantee],
     budgets: Mapping[Unit, Budget],
-    spent: Sequence[str],
+    spent: Sequence[Cost],
 ) -> None:
     """Raise unless every budget that the guarantees touch allows them on top of the rest."""
     check_chargeable(guarantees)
@@ -339,10 +307,11 @@ def check_affordable(
         new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
         room = room_in(budget, unit, spent)
         if not room.admits(compose_events(new)):
+            delta = f"{budget.delta:g}".replace("e-0", "e-")
             raise BudgetError(
                 f"This release would exceed the budget of {dataset!r}: epsilon"
-                f" {budget.epsilon:g} per {unit} at delta {_short(budget.delta)}, of which"
-                f" {room.spent:.4g} is spent."
+                f" {budget.epsilon:g} per {unit} at delta {delta}, of which {room.spent:.4g} is"
+                " spent."
             )
 
 
@@ -352,11 +321,6 @@ def _says_nothing(dataset: str, unit: Unit) -> UnitError:
         f" {unit}. Nothing would limit what it reveals about one. Release about a {unit}, or about"
         " something that contains it."
     )
-
-
-def _short(number: float) -> str:
-    """Return a number as people write it: 1e-5, not 1e-05."""
-    return f"{number:g}".replace("e-0", "e-")
 
 
 def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str | None) -> Unit:
@@ -374,7 +338,7 @@ def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str
     return protected
 
 
-def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) -> list[Room]:
+def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[Cost]) -> list[Room]:
     """Return the budgets that a release about one ``unit`` is charged to, and what was charged."""
     rooms = []
     for narrow, budget in budgets.items():
@@ -384,23 +348,10 @@ def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) 
     return rooms
 
 
-def room_in(budget: Budget, unit: Unit, spent: Sequence[str]) -> Room:
-    """Return a budget per ``unit`` with what every charge, oldest first, costs it.
-
-    Finished and burnt charges count alike.
-    """
-    by_charge = (closest_events(unit, charges_from_text(text)) for text in spent)
+def room_in(budget: Budget, unit: Unit, spent: Sequence[Cost]) -> Room:
+    """Return a budget per ``unit`` with what every charge, oldest first, costs it."""
+    by_charge = (closest_events(unit, cost) for cost in spent)
     return Room(budget, [compose_events(events) for events in by_charge if events])
-
-
-def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
-    """Raise if one release would charge a data set twice."""
-    names = [dataset, *(charge.dataset for charge in also)]
-    if len(set(names)) < len(names):
-        raise ParameterError(
-            f"One release cannot charge data set {dataset!r} twice. Give each table a data set of"
-            " its own."
-        )
 
 
 def other_names(stored: Sequence[Charge], charges: Sequence[DatasetCharge]) -> list[str]:

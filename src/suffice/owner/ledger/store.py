@@ -16,18 +16,16 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from suffice.errors import LedgerError, ParameterError, StorageError
 from suffice.owner.ledger.log import FIRST, Kind, LogEntry, digest_of_bytes, next_entry
 from suffice.owner.ledger.rules import (
-    OTHER,
     Charge,
     DatasetCharge,
     Request,
     charges_to_text,
     seal_of,
-    texts_by_dataset,
 )
 from suffice.owner.ledger.tokens import Role, Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -166,45 +164,27 @@ class Tables:
         query = "SELECT number, time, kind, body, digest FROM log WHERE number > ? ORDER BY number"
         return [LogEntry(*row) for row in self.db.execute(query, (after,))]
 
-    def head(self) -> tuple[int, str]:
-        """Return number and digest of the last entry, unchecked."""
-        query = "SELECT number, digest FROM log ORDER BY number DESC LIMIT 1"
-        last = self.db.execute(query).fetchone()
+    def head(self, most: int = 2**62) -> tuple[int, str]:
+        """Return number and digest of the last entry, or of the last up to ``most``, unchecked."""
+        query = "SELECT number, digest FROM log WHERE number <= ? ORDER BY number DESC LIMIT 1"
+        last = self.db.execute(query, (most,)).fetchone()
         return (0, FIRST) if last is None else (last[0], last[1])
 
-    def digest_at(self, number: int) -> str | None:
-        """Return the digest of the entry of this number, or None."""
-        row = self.db.execute("SELECT digest FROM log WHERE number = ?", (number,)).fetchone()
-        return None if row is None else str(row[0])
-
-    def open_log(self, place: str, anchor: str, schema: int) -> None:
-        """Give the ledger its key and its name, and write the first entry of its log."""
+    def open_log(self, place: str, anchor: str) -> None:
+        """Give the ledger its key, its name and its anchor; write the first entry of its log."""
         key = private_words(4).tobytes()
         self.db.execute("INSERT INTO secret VALUES (1, ?)", (key,))
         name = name_for(key)
         self.db.execute("INSERT INTO ledger VALUES (1, ?, ?, '', ?)", (name, place, anchor))
-        kind = Anchor(anchor, name).kind
-        self.append(Kind.OPENED, {"ledger": name, "schema": schema, "anchor": kind})
+        kept = Anchor(anchor, name)
+        self.append(Kind.OPENED, {"ledger": name, "schema": VERSION, "anchor": kept.kind})
+        kept.replace(self)
 
-    def secret(self) -> bytes:
-        """Return the ledger's own key."""
-        return bytes(self.db.execute("SELECT key FROM secret").fetchone()[0])
-
-    def anchor(self) -> "Anchor":
-        """Return the ledger's anchor."""
-        return Anchor(*self.db.execute("SELECT anchor, name FROM ledger").fetchone())
-
-    def name(self) -> str:
-        """Return the name of the ledger, by which checkpoints know it (`name_for`)."""
-        return str(self.db.execute("SELECT name FROM ledger").fetchone()[0])
-
-    def place(self) -> str:
-        """Return the database that the ledger was last used in, "" where that is not recorded."""
-        return str(self.db.execute("SELECT place FROM ledger").fetchone()[0])
-
-    def frozen(self) -> str:
-        """Return why nothing may be charged until the ledger is recovered; "" if it may."""
-        return str(self.db.execute("SELECT frozen FROM ledger").fetchone()[0])
+    def about(self) -> "About":
+        """Return what the ledger stores about itself."""
+        query = "SELECT name, place, frozen, anchor, (SELECT key FROM secret) FROM ledger"
+        name, place, frozen, anchor, key = self.db.execute(query).fetchone()
+        return About(name, place, frozen, Anchor(anchor, name), key)
 
     def freeze(self, reason: str) -> None:
         """Let nothing be charged any more."""
@@ -260,16 +240,15 @@ class Tables:
         """Return the budgets of a data set, by unit."""
         query = "SELECT unit, epsilon, delta FROM budgets WHERE dataset = ? ORDER BY unit"
         rows = self.db.execute(query, (dataset,))
-        stored = ((Unit(unit), float(epsilon), float(delta)) for unit, epsilon, delta in rows)
-        return {unit: Budget.stored(epsilon, delta) for unit, epsilon, delta in stored}
+        return budgets_from({unit: (epsilon, delta) for unit, epsilon, delta in rows})
 
     def add_dataset(self, dataset: str, budgets: Mapping[Unit, Budget]) -> None:
         """Write down a new data set with its budgets."""
         self.db.execute("INSERT INTO datasets VALUES (?)", (dataset,))
-        for unit, budget in budgets.items():
-            row = (dataset, str(unit), repr(budget.epsilon), repr(budget.delta))
-            self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", row)
-        self.append(Kind.BUDGET, {"dataset": dataset, "budgets": budgets_as_logged(budgets)})
+        texts = {str(unit): [repr(b.epsilon), repr(b.delta)] for unit, b in budgets.items()}
+        for unit, text in texts.items():
+            self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", (dataset, unit, *text))
+        self.append(Kind.BUDGET, {"dataset": dataset, "budgets": texts})
 
     def classes(self, dataset: str) -> dict[str, tuple[Any, ...]]:
         """Return the declared classes by label column; "" stands for every column."""
@@ -282,20 +261,6 @@ class Tables:
         row = (dataset, label, json.dumps(list(classes)))
         self.db.execute("INSERT INTO classes VALUES (?, ?, ?)", row)
         self.append(Kind.CLASSES, {"dataset": dataset, "label": label, "classes": [*classes]})
-
-    def spent(self, dataset: str) -> list[str]:
-        """Return what every charge cost this data set, oldest first, as text."""
-        query = (
-            "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ? ORDER BY number"
-        )
-        rows = self.db.execute(query, (dataset, f'%"{OTHER}"%'))
-        by_charge = (texts_by_dataset(spent, owner) for owner, spent in rows)
-        return [texts[dataset] for texts in by_charge if dataset in texts]
-
-    def spent_by_request(self) -> dict[tuple[str, str], str]:
-        """Return what every charge cost, as text, by data set and request."""
-        rows = self.db.execute("SELECT dataset, request, spent FROM debits")
-        return {(dataset, request): spent for dataset, request, spent in rows}
 
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""
@@ -367,23 +332,25 @@ class Tables:
         statement = f"UPDATE debits SET state = ?, bytes = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
         return bool(self.db.execute(statement, row).rowcount == 1)
 
-    def release_digests(self) -> dict[int, str]:
-        """Return the digests of all stored bytes, by the numbers of their charges."""
-        query = "SELECT number FROM debits WHERE state = 'finished' ORDER BY number"
-        numbers = [row[0] for row in self.db.execute(query).fetchall()]
-        query = "SELECT bytes FROM debits WHERE number = ?"  # one by one: they may be large
-        stored = ((number, self.db.execute(query, (number,)).fetchone()[0]) for number in numbers)
-        return {number: digest_of_bytes(data) for number, data in stored}
-
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these bytes are stored for this data set."""
         query = "SELECT 1 FROM debits WHERE dataset = ? AND bytes = ?"
         return self.db.execute(query, (dataset, data)).fetchone() is not None
 
 
-def budgets_as_logged(budgets: Mapping[Unit, Budget]) -> dict[str, list[str]]:
-    """Return the budgets of a data set as the log states them."""
-    return {str(u): [repr(b.epsilon), repr(b.delta)] for u, b in budgets.items()}
+class About(NamedTuple):
+    """What a ledger stores about itself."""
+
+    name: str  # by which checkpoints know it (`name_for`)
+    place: str  # the database that it was last used in, "" where that is not recorded
+    frozen: str  # why nothing may be charged until it is recovered; "" if it may
+    anchor: "Anchor"
+    key: bytes  # its own
+
+
+def budgets_from(texts: Mapping[str, Sequence[str]]) -> dict[Unit, Budget]:
+    """Return the budgets of a data set, by unit, of epsilon and delta as they were written."""
+    return {Unit(u): Budget.stored(float(e), float(delta)) for u, (e, delta) in texts.items()}
 
 
 def name_for(key: bytes) -> str:
@@ -440,6 +407,14 @@ class Claim(ABC):
         """Let go; whoever asks from now on finds that nobody is at work."""
 
 
+def unread_version(path: Path | str, version: int) -> LedgerError:
+    """Return the error about a ledger that another version of suffice wrote."""
+    return LedgerError(
+        f"{path} is a ledger of version {version}, and this library reads version {VERSION}. Use"
+        " the suffice version that wrote it, or a newer one."
+    )
+
+
 class Store(ABC):
     """A ledger's place: connections, transactions and claims. All are safe among processes.
 
@@ -494,8 +469,7 @@ class _LockFile:
         if number is not None:
             os.close(number)
 
-    def __del__(self) -> None:
-        self.close()
+    __del__ = close
 
 
 _LOCK_FILES: "weakref.WeakSet[_LockFile]" = weakref.WeakSet()
@@ -591,6 +565,7 @@ def _check_one_name(path: Path, lock_file: _LockFile) -> None:
         )
 
 
+@dataclass(eq=False)
 class FileClaim(Claim):
     """The lock of somebody who is at work on a request: a file beside the ledger, of its own name.
 
@@ -598,21 +573,15 @@ class FileClaim(Claim):
     nobody's any more.
     """
 
-    def __init__(self, ledger: Path) -> None:
-        while True:
-            self.token = private_words(2).tobytes().hex()
-            self._path = _claim_path(ledger, self.token)
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-            self._lock_file = _LockFile(os.open(self._path, flags, 0o600))
-            if _try(self._lock_file, fcntl.LOCK_EX) and self._path.exists():
-                return
-            self._lock_file.close()  # somebody was sweeping, and took it for a dead one
+    token: str
+    path: Path
+    lock_file: _LockFile
 
     def release(self) -> None:
         """Let go, and leave nothing behind."""
-        if self._lock_file.number is not None:
-            self._path.unlink(missing_ok=True)
-            self._lock_file.close()
+        if self.lock_file.number is not None:
+            self.path.unlink(missing_ok=True)
+            self.lock_file.close()
 
 
 def _claim_path(ledger: Path, token: str) -> Path:
@@ -640,17 +609,12 @@ _CHOICES = (
 )
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """What an anchor says: the ledger's name, how many entries its log had, and the last digest."""
 
     ledger: str
     entries: int
     head: str
-
-    def to_line(self) -> str:
-        """Return the line that is kept."""
-        return f"suffice anchor 1 {self.ledger} {self.entries} {self.head}\n"
 
 
 @dataclass(frozen=True)
@@ -703,7 +667,7 @@ class Anchor:
             return _UNREADABLE
         if mark is None:
             return _MISSING
-        return "" if records.digest_at(mark.entries) == mark.head else LOST
+        return "" if records.head(mark.entries) == (mark.entries, mark.head) else LOST
 
     def advance(self, records: Tables) -> None:
         """Move the anchor to the end of the log, which must continue it, or raise.
@@ -758,7 +722,8 @@ class Anchor:
             raise StorageError(f"The anchor {path} cannot be written: {error.strerror}.") from None
 
     def _write(self, records: Tables) -> None:
-        line = Mark(self.ledger, *records.head()).to_line()
+        entries, head = records.head()
+        line = f"suffice anchor 1 {self.ledger} {entries} {head}\n"
         if self.kind == "command":
             self._run("write", line)
         else:
@@ -808,13 +773,11 @@ def recorded_place(anchor: str | Path | None) -> str:
     return os.path.abspath(text)  # noqa: PTH100  # a link stays a link
 
 
+@dataclass(eq=False)
 class SqliteStore(Store):
     """One ledger in one file; see `store.Store`."""
 
     path: Path
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     def exists(self) -> bool:
         """Say whether there is a file with anything in it."""
@@ -822,17 +785,14 @@ class SqliteStore(Store):
 
     def prepare(self, anchor: str) -> None:
         """Make the tables, or check those that are there, and the file."""
-        with self._transaction() as db:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        with self.writing(making=True) as tables:
+            db = tables.db
+            if db.execute("PRAGMA user_version").fetchone() == (0,):
                 for statement in SCHEMA:
                     db.execute(statement)
-                tables = Tables(db)
-                tables.open_log("", anchor, VERSION)
                 db.execute(f"PRAGMA user_version = {VERSION}")
-                tables.anchor().replace(tables)
+                tables.open_log("", anchor)
             else:
-                self._check_version(db)
                 self._check_file(db)
         first = _claim_path(self.path, "")
         for entry in os.scandir(first.parent):  # claims of processes that were killed
@@ -854,49 +814,8 @@ class SqliteStore(Store):
                 " backup, and use `suffice ledger recover`."
             )
 
-    def _check_version(self, db: sqlite3.Connection) -> None:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            raise LedgerError(
-                f"{self.path} is a ledger of version {version}, and this library reads version"
-                f" {VERSION}. Use the suffice version that wrote it, or a newer one."
-            )
-
     @contextmanager
     def reading(self) -> Iterator[Tables]:
-        """Yield a connection for reading, the only one to the file."""
-        with self._connection() as db:
-            yield Tables(db)
-
-    @contextmanager
-    def writing(self, claim: Claim | None = None) -> Iterator[Tables]:
-        """Yield a transaction that excludes all others; durable once the block has ended well."""
-        del claim  # a file of its own, which its holder cannot lose
-        with self._transaction() as db:
-            self._check_version(db)  # a newer suffice may have changed it since
-            yield Tables(db)
-
-    def claim(self) -> FileClaim:
-        """Return a new lock, held by the caller."""
-        try:
-            return FileClaim(self.path)
-        except OSError as error:
-            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
-
-    def held(self, token: str) -> bool:
-        """Say whether the lock of this name is held by anybody."""
-        try:
-            path = _claim_path(self.path, token)
-            claim_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-        except FileNotFoundError:
-            return False
-        try:
-            return not _try(claim_file, fcntl.LOCK_SH)  # shared: two who ask exclude nobody
-        finally:
-            claim_file.close()
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
         """Yield the only connection to the file; SQLite's errors become ours.
 
         Commits survive a power cut, and leave nothing in files of other names. A write-ahead log
@@ -915,7 +834,7 @@ class SqliteStore(Store):
                     if db.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
                         db.execute("PRAGMA journal_mode = DELETE")
                     db.execute("PRAGMA synchronous = EXTRA")
-                    yield db
+                    yield Tables(db)
                 finally:
                     if db is not None:
                         db.close()
@@ -925,13 +844,48 @@ class SqliteStore(Store):
             raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that holds the write lock until the block ends well."""
-        with self._connection() as db:
+    def writing(self, claim: Claim | None = None, *, making: bool = False) -> Iterator[Tables]:
+        """Yield a transaction that excludes all others; durable once the block has ended well.
+
+        With ``making`` also in a file that has no tables yet.
+        """
+        del claim  # a file of its own, which its holder cannot lose
+        with self.reading() as tables:
+            db = tables.db
             db.execute("BEGIN IMMEDIATE")
             try:
-                yield db
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                empty = version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
+                if version != VERSION and not (making and empty):
+                    raise unread_version(self.path, version)  # noqa: TRY301  # a newer one since
+                yield tables
             except BaseException:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
+
+    def claim(self) -> FileClaim:
+        """Return a new lock, held by the caller."""
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        try:
+            while True:
+                token = private_words(2).tobytes().hex()
+                path = _claim_path(self.path, token)
+                claim = FileClaim(token, path, _LockFile(os.open(path, flags, 0o600)))
+                if _try(claim.lock_file, fcntl.LOCK_EX) and path.exists():
+                    return claim
+                claim.lock_file.close()  # somebody was sweeping, and took it for a dead one
+        except OSError as error:
+            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
+
+    def held(self, token: str) -> bool:
+        """Say whether the lock of this name is held by anybody."""
+        try:
+            path = _claim_path(self.path, token)
+            claim_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return False
+        try:
+            return not _try(claim_file, fcntl.LOCK_SH)  # shared: two who ask exclude nobody
+        finally:
+            claim_file.close()
