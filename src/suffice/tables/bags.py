@@ -160,22 +160,18 @@ def _bags_from_columns(table: Table, columns: tuple[str, ...], declared: BagName
     column_bags = zip(columns, parts, strict=True)
     joined = check_bag_names([f"{column}={n}" for column, part in column_bags for n in part.names])
     codes = np.hstack([part.codes + shift for part, shift in zip(parts, shifts, strict=True)])
-    return _reorder(Bags(joined, codes.astype(np.int32)), declared)
-
-
-def _reorder(bags: Bags, declared: BagNames | None) -> Bags:
-    """Return the sets in the order in which they were declared, if they were."""
+    codes = codes.astype(np.int32)
     if declared is None:
-        return bags
+        return Bags(joined, codes)
     positions = {name: position for position, name in enumerate(declared)}
-    strange = sum(name not in positions for name in bags.names)
+    strange = sum(name not in positions for name in joined)
     if strange:
         raise TableError(
             f"{strange} bags are not in the list of bag names. List all names; those of several"
             " columns are written COLUMN=NAME."
         )
-    moved = np.array([positions[name] for name in bags.names], dtype=np.int32)
-    return Bags(declared, moved[bags.codes])
+    moved = np.array([positions[name] for name in joined], dtype=np.int32)
+    return Bags(declared, moved[codes])
 
 
 def _as_texts_or_integers(column: pa.Array) -> pa.Array:

@@ -205,7 +205,12 @@ class SQLite(AdbcDatabase):
         if not pa.types.is_string(kind):
             number = f"typeof({cell}) in ('integer', 'real')"
             value = f"case when {number} then cast({cell} as real) else 0.0 end"
-            return Column(name, pa.float64(), (number, value), _where_number)
+            return Column(
+                name,
+                pa.float64(),
+                (number, value),
+                lambda cells: pc.if_else(pc.equal(cells[0], 1), cells[1], None),
+            )
         short = f"length(cast({cell} as blob)) <= {LONGEST_TEXT}"
         sort = f"case typeof({cell}) when 'real' then 2 when 'blob' then 0 when 'null' then 0"
         sort += f" else {short} end"
@@ -216,11 +221,6 @@ class SQLite(AdbcDatabase):
     def _typed(self, kind: pa.DataType) -> Callable[[Cells], pa.Array]:
         """Return a function that gives cells the type of the first rows."""
         return lambda cells: cells[0] if cells[0].type == kind else cells[0].cast(kind)
-
-
-def _where_number(cells: Cells) -> pa.Array:
-    is_number, value = cells
-    return pc.if_else(pc.equal(is_number, 1), value, None)
 
 
 def _where_text(cells: Cells) -> pa.Array:
@@ -285,22 +285,18 @@ class PostgreSQL(AdbcDatabase):
             )
             return Column(field.name, read[0], (text,), read[1])
         if native in {"numeric", "money"}:
-            nearest = _nearest_double(cell if native == "numeric" else f"cast({cell} as numeric)")
+            exact = cell if native == "numeric" else f"cast({cell} as numeric)"
+            nearest = (  # the nearest float64: a cast alone fails beyond their range
+                f"case when {exact} = 'NaN' then 'NaN' when {exact} >= {_INFINITE} then 'Infinity'"
+                f" when {exact} <= -{_INFINITE} then '-Infinity'"
+                f" when abs({exact}) <= {_ZERO} then 0 else cast({exact} as double precision) end"
+            )
             return Column(field.name, pa.float64(), (nearest,))
         if native in self._DATES:
             # Arrow's microseconds end in 294247, PostgreSQL's 29 years later.
             finite = f"case when isfinite({cell}) and {cell} < '294000-01-01' then {cell} end"
             return Column(field.name, field.type, (finite,))
         return unusable(field.name, native)
-
-
-def _nearest_double(cell: str) -> str:
-    """Return SQL for the nearest float64 of a numeric; a cast alone fails beyond their range."""
-    return (
-        f"case when {cell} = 'NaN' then 'NaN' when {cell} >= {_INFINITE} then 'Infinity'"
-        f" when {cell} <= -{_INFINITE} then '-Infinity' when abs({cell}) <= {_ZERO} then 0"
-        f" else cast({cell} as double precision) end"
-    )
 
 
 class DuckDB(Database):
