@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "participant-memory-not-on-disk",
         "participant.py",
-        "            os.fsync(file)\n",
+        "                os.fsync(file)\n",
         "",
         ("participant/test_memory.py::test_an_answer_is_on_disk_before_it_is_given_out",),
         "After a power cut an answer that was sent is forgotten, and drawn anew.",
@@ -200,8 +200,8 @@ MUTANTS = (
     Mutant(
         "participant-memory-for-everybody",
         "participant.py",
-        "file = os.open(path, flags, 0o600)",
-        "file = os.open(path, flags, 0o644)",
+        "file = os.open(self._path, flags, 0o600)",
+        "file = os.open(self._path, flags, 0o644)",
         (
             "participant/test_participant.py::test_a_file_remembers_across_restarts_and_only_its_owner_reads_it",
         ),

@@ -546,29 +546,27 @@ class Memory:
             value = draw()
             if self._path is None:
                 self.values[entry] = value
-            else:
-                fields = {"version": _MEMORY_VERSION, **entry._asdict(), "value": value}
-                self._append(self._path, fields)
-                self._read()
+                return value
+            fields = {"version": _MEMORY_VERSION, **entry._asdict(), "value": value}
+            line = json.dumps(fields)
+            if json.loads(line) != fields:
+                raise ValueError(
+                    "A memory file can hold texts and numbers only. Name the question by one of"
+                    " them."
+                )
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            file = os.open(self._path, flags, 0o600)
+            try:
+                os.write(file, f"{line}\n".encode())  # one write; a torn line is found when read
+                os.fsync(file)
+            finally:
+                os.close(file)
+            self._read()
         return self.values[entry]
 
     def costs(self) -> list[tuple[float, float]]:
         """Return epsilon and delta of every survey that was answered."""
         return [tuple(value) for entry, value in self.values.items() if entry.kind == "cost"]
-
-    def _append(self, path: Path, fields: dict[str, Any]) -> None:
-        line = json.dumps(fields)
-        if json.loads(line) != fields:
-            raise ValueError(
-                "A memory file can hold texts and numbers only. Name the question by one of them."
-            )
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        file = os.open(path, flags, 0o600)
-        try:
-            os.write(file, f"{line}\n".encode())  # one write; a torn line is found when it is read
-            os.fsync(file)
-        finally:
-            os.close(file)
 
     def _read(self) -> None:
         if self._path is None or not self._path.exists():
@@ -929,7 +927,10 @@ def respond_to_file(
     _say(_about_all(survey))
     memory_path = Path(f"{output}.memory") if memory is None else memory
     book = Memory(memory_path)
-    true_answers = _stated_truths(given, truths)
+    true_answers: Any = {} if truths is None else _parsed(_bytes(truths))
+    if not isinstance(true_answers, dict) or not all("=" in item for item in given):
+        raise ValueError("Write a truth as NAME=VALUE, or in a file as {NAME: VALUE}.")
+    true_answers |= dict(item.split("=", 1) for item in given)
     for name in survey.noises if sys.stdin.isatty() else ():
         if name not in true_answers and MemoryEntry("answer", survey.id, name) not in book.values:
             true_answers[name] = _ask(survey, name)
@@ -944,14 +945,6 @@ def respond_to_file(
         _say(f"{words.about_delta(delta)} {total}".strip())
     _write_once(output, sheet)
     _say(words.text("written", output=output, memory=memory_path))
-
-
-def _stated_truths(given: Sequence[str], path: Path | None) -> dict[str, Any]:
-    """Return the true answers of the command line and of a file."""
-    truths: Any = {} if path is None else _parsed(_bytes(path))
-    if not isinstance(truths, dict) or not all("=" in item for item in given):
-        raise ValueError("Write a truth as NAME=VALUE, or in a file as {NAME: VALUE}.")
-    return {**truths, **dict(item.split("=", 1) for item in given)}
 
 
 def _write_once(output: Path, sheet: bytes) -> None:

@@ -324,12 +324,6 @@ class RadoProcedure(RecordProcedure[RadoPass]):
         self.signs = asked.signs_for(self.count)
         self.width = len(rows.pipeline.outputs)
 
-    @property
-    def epsilon_delta(self) -> tuple[float, float]:
-        """(epsilon, delta), where noise is added."""
-        assert self.epsilon is not None  # noqa: S101  # for the type checker: checked before
-        return self.epsilon, self.delta
-
     def subsets(self, step: float) -> Subsets:
         """Return fresh subsets, not drawn yet."""
         if self.support is not None:
@@ -477,6 +471,14 @@ class _OnLattice(RadoProcedure):
         self.step = lattice_step(bound)
         if size * bound / self.step >= LARGEST_SUM / 4:
             raise ParameterError("There are too many rows for exact sums. Release them in parts.")
+        assert self.epsilon is not None  # noqa: S101  # for the type checker: checked before
+        self.calibrate(self.epsilon, self.delta)
+
+    def calibrate(self, epsilon: float, delta: float) -> None:
+        """Set the noise: on everything that one record moves."""
+        most = most_memberships(self.count, self.signs)
+        reach = record_sensitivity(self.rows.pipeline, self.step, most, self.count)
+        self.noise = GaussianNoise.calibrated(reach, epsilon, delta)
 
     def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
         del exact
@@ -494,10 +496,9 @@ class _Shared(_OnLattice):
     mechanism = "shared"
     protects = Unit.LABEL
 
-    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
-        super().__init__(asked, rows, size)
-        reach = label_sensitivity(rows.pipeline, self.step)
-        self.noise = label_noise(reach, *self.epsilon_delta)
+    def calibrate(self, epsilon: float, delta: float) -> None:
+        reach = label_sensitivity(self.rows.pipeline, self.step)
+        self.noise = label_noise(reach, epsilon, delta)
 
     def begin(self) -> State:
         return (*super().begin(), WeightedSums(self.width, 1, self.step))
@@ -520,12 +521,6 @@ class _Matrix(_OnLattice):
     mechanism = "matrix"
     protects = Unit.RECORD
 
-    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
-        super().__init__(asked, rows, size)
-        most = most_memberships(self.count, self.signs)
-        reach = record_sensitivity(rows.pipeline, self.step, most, self.count)
-        self.noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
-
     def noisy(self, state: State) -> tuple[np.ndarray, Covariance]:
         noisy = self.noise.add(state[0].result())
         return noisy * self.step, Covariance("identity", self.noise.variance * self.step**2)
@@ -536,16 +531,15 @@ class _Attributes(_OnLattice):
 
     mechanism = "matrix"
 
-    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
-        super().__init__(asked, rows, size)
-        most = most_memberships(self.count, self.signs)
+    def calibrate(self, epsilon: float, delta: float) -> None:
+        most, rows = most_memberships(self.count, self.signs), self.rows
         self._noises = {}
-        for name in asked.attributes or ():
+        for name in self.asked.attributes or ():
             coordinates = len(rows.positions(name))
             reach = attribute_sensitivity(
                 rows.reach(name), self.step, most, self.count, coordinates
             )
-            self._noises[name] = GaussianNoise.calibrated(reach, *self.epsilon_delta)
+            self._noises[name] = GaussianNoise.calibrated(reach, epsilon, delta)
 
     def guarantees(self, exact: RadoPass) -> tuple[Guarantee, ...]:
         del exact
@@ -575,10 +569,9 @@ class _Edges(_OnLattice):
     protects = Unit.RECORD
     draws_while_reading = True
 
-    def __init__(self, asked: "Rados", rows: PrivateRows, size: int) -> None:
-        super().__init__(asked, rows, size)
-        reach = record_sensitivity(rows.pipeline, self.step, 1, 1)
-        self.noise = GaussianNoise.calibrated(reach, *self.epsilon_delta)
+    def calibrate(self, epsilon: float, delta: float) -> None:
+        reach = record_sensitivity(self.rows.pipeline, self.step, 1, 1)
+        self.noise = GaussianNoise.calibrated(reach, epsilon, delta)
 
     def begin(self) -> State:
         return (self.subsets(0.0),)  # sums of noisy numbers, which are as good as public

@@ -9,7 +9,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -295,8 +295,7 @@ class AgreedRows:
         """The auxiliary rows."""
         if isinstance(self.auxiliary, AuxiliaryRows):
             return self.auxiliary
-        mapped = self.preprocessing
-        settings = {item.name: getattr(mapped, item.name) for item in fields(mapped)}
+        settings = vars(self.preprocessing)
         return AuxiliaryRows.read(self.auxiliary, features=self.features, **settings)
 
 
@@ -319,7 +318,11 @@ def votes_of(
         rows = auxiliary.rows if mapped else auxiliary.raw(column_names)
         if form == "hard":
             return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
-        return from_shares(_aligned_probabilities(voter, rows, classes))
+        if not hasattr(voter, "predict_proba"):
+            raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
+        shares = np.zeros((len(rows), len(classes)))
+        shares[:, label_codes(np.asarray(voter.classes_), classes)] = voter.predict_proba(rows)
+        return from_shares(shares)
     if callable(voter):
         voter = voter(auxiliary.rows if mapped else auxiliary.raw())
     votes = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
@@ -345,16 +348,6 @@ def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarra
             " row."
         )
     return codes
-
-
-def _aligned_probabilities(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
-    """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
-    if not hasattr(classifier, "predict_proba"):
-        raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
-    class_positions = label_codes(np.asarray(classifier.classes_), classes)
-    shares = np.zeros((len(rows), len(classes)))
-    shares[:, class_positions] = classifier.predict_proba(rows)
-    return shares
 
 
 def from_codes(codes: np.ndarray, classes: int) -> np.ndarray:

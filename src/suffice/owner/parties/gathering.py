@@ -71,14 +71,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Enrolled:
-    """The parties that take part in a round. Both fields are public and never read from records.
-
-    Examples
-    --------
-    >>> from suffice.owner.parties.gathering import Enrolled
-    >>> Enrolled.of(["south", "north"])
-    Enrolled(count=2, names=('north', 'south'))
-    """
+    """The parties that take part in a round. Both fields are public and never read from records."""
 
     count: int  # M: every sum is divided by it, however many of them contribute
     names: tuple[str, ...] | None = None  # where these are known
@@ -271,6 +264,10 @@ class Gathering(PartyExact):
     def _reason_by_header(self, part: PartyContribution) -> str | None:
         """Return why a contribution belongs elsewhere, by its header alone, or None."""
         auxiliary, ordered = self.auxiliary, part.statistic == "votes"
+        grid = self._sums.grid if part.statistic == "class-sums" else auxiliary.grid
+        if part.statistic == "parameters":
+            radius = parameter_radius(auxiliary, len(self.classes), self.lam)
+            grid = f"steps of {parameter_step(radius)!r}"
         reasons = (
             (not self.enrolled.admits(part.party), STRANGER),
             (
@@ -287,7 +284,7 @@ class Gathering(PartyExact):
             ),
             (part.pipeline != self._pipeline, "it was computed with another pipeline"),
             (
-                part.grid != self._grid(part.statistic),
+                part.grid != grid,
                 "it was computed on another grid: another penalty, version or processor",
             ),
         )
@@ -335,14 +332,6 @@ class Gathering(PartyExact):
         if len(self.classes) > 2 and (array.sum(axis=0) != total).any():
             return "its votes do not add up to one vote for each row"
         return None
-
-    def _grid(self, statistic: str) -> str:
-        if statistic == "class-sums":
-            return self._sums.grid
-        if statistic != "parameters":
-            return self.auxiliary.grid
-        radius = parameter_radius(self.auxiliary, len(self.classes), self.lam)
-        return f"steps of {parameter_step(radius)!r}"
 
     def result(self) -> Gathered:
         """Return the sum, and a report of everything that did not enter it."""
