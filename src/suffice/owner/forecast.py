@@ -294,23 +294,7 @@ def effective_labels(rows: int, epsilon: float, classes: int, balance: float = E
 
         m c / (1 / tanh^2(eps/2) - 1 + c),
 
-    the variance of a label over that of its unbiased estimate.
-
-    Parameters
-    ----------
-    rows : int
-        The number m of labels.
-    epsilon : float
-        Epsilon of each label.
-    classes : int
-        The number K of classes.
-    balance : float
-        The proportion p of the positive of two classes.
-
-    Returns
-    -------
-    float
-        A number of labels.
+    the variance of a label over that of its unbiased estimate. ``rows`` is m, ``balance`` is p.
 
     Examples
     --------
