@@ -520,6 +520,11 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
             "Replace LO,HI by ranges that you know beforehand. With public rows (--public FILE)"
             " feature maps are compared as well."
         )
+    if question.declared_classes == Question.classes:  # nobody listed others
+        yield (
+            "The labels are taken to be 0 and 1: no label was read. If others can occur, list all"
+            " with --classes (Python: classes=...)."
+        )
 
 
 _LEDGER, _RELEASE, _MODEL = "private.ledger", "release.suffice", "model.suffice"
@@ -569,7 +574,7 @@ def _table_words(data: Any, unnamed: str = "TABLE") -> list[str]:
 
 
 def _settings(mechanism: Any) -> Iterator[str]:
-    """Yield the options that differ from their defaults, what is promised first."""
+    """Yield the classes and what differs from its default, what is promised first."""
     kind = type(mechanism)
     options = options_of(kind)
     for field in sorted(options, key=lambda name: options[name].group != Group.PRIVACY):
@@ -578,7 +583,7 @@ def _settings(mechanism: Any) -> Iterator[str]:
             value = _table_words(value, "PUBLIC")[0]
         elif isinstance(value, list):
             value = tuple(value)
-        if value is None or value == default:
+        if value is None or (value == default and field != "classes"):
             continue
         texts = [_text(value)]
         if isinstance(value, Mapping):
@@ -676,6 +681,7 @@ def answer(question: Question, source: Source) -> Advice:
             "private": str(question.private),
             "epsilon": question.epsilon,
             "delta": question.delta,
+            "classes": [*question.declared_classes],
             "rows": facts.rows,
             "candidates": rows,
             "advice": why,

@@ -245,6 +245,17 @@ def test_missing_public_cells_are_filled_in_the_command():
     assert "--missing mean" in advice_on(table, "labels").commands[1]
 
 
+def test_classes_that_nobody_listed_are_named():
+    """Each of text, JSON and commands says which labels it is for."""
+    advice = advice_on(table_of(), "labels")
+    assert "The labels are taken to be 0 and 1" in str(advice)
+    assert "--classes 0,1" in advice.commands[1]
+    assert advice.facts["classes"] == [0, 1]
+    listed = advice_on(table_of(), "labels", classes=("no", "yes"))
+    assert "taken to be" not in str(listed)
+    assert listed.facts["classes"] == ["no", "yes"]
+
+
 def test_many_classes_leave_rados_out():
     table = table_of()
     advice = advice_on(table, "records", classes=("a", "b", "c,d"))
