@@ -2,12 +2,14 @@
 
 import math
 import platform
+import subprocess
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 
-__all__ = ["claim", "machine", "ratio_of"]
+__all__ = ["claim", "commit", "machine", "ratio_of"]
 
 LIBRARIES = ("numpy", "scikit-learn", "numba", "pyarrow", "opendp", "suffice")
 
@@ -16,9 +18,26 @@ def machine() -> dict[str, str]:
     """Return what the figures were measured with."""
     return {
         "python": platform.python_version(),
-        "processor": platform.machine(),
+        "processor": _processor(),
         **{name: version(name) for name in LIBRARIES},
     }
+
+
+def commit() -> str:
+    """Return the commit that is measured, with ``-dirty`` where files differ from it."""
+    words = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _processor() -> str:
+    """Return the name of the processor where Linux tells it, else its kind."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def ratio_of(work: Callable[[], object], base: Callable[[], object], times: int = 15) -> float:

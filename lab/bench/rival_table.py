@@ -127,6 +127,7 @@ class Cells:
     ) -> None:
         """Print one row per method, by its title, and one column per data set."""
         names = list(dict.fromkeys(name for name, _ in self.cells))
+        epsilons = [e for e in epsilons if any(e == cell[1] for cell in self.cells)]
         texts = " / ".join(f"{epsilon:g}" for epsilon in epsilons)
         print(f"\naccuracy at epsilon {texts}\n")
         print(f"| method | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")

@@ -1,12 +1,15 @@
 """Rivals at the same guarantee: records or labels at (epsilon, 1e-6), replace-one, paired.
 
     python lab/bench/rivals.py --promise record --data ../shared/data --store results/record.jsonl
+    python lab/bench/rivals.py --promise label --table --store lab/bench/rivals_label.jsonl
 
-Same splits, same public rows. Of a rival the best setting is taken in hindsight, by its mean test
-accuracy in the cell; ours are automatic. Rivals' noise is numpy's: a simulation, never a release.
-A run with the same --store goes on where another ended. diffprivlib runs in an environment of its
-own, which the first run makes (lab/bench/peers); "objective, pure" is its algorithm. Gradient
-descent by a public rule has nothing that is picked in hindsight. The last table is README's.
+Same splits, same public rows. ``label``: the owner protects labels of public rows. ``local``: each
+person randomises their own label, once. Nothing of these two is picked in hindsight. ``record``: of
+a rival the best setting is taken in hindsight, by its mean test accuracy in the cell; ours are
+automatic. Rivals' noise is numpy's: a simulation, never a release. A run with the same --store goes
+on where another ended; the store says with which commit and machine. diffprivlib runs in an
+environment of its own, which the first run makes (lab/bench/peers); "objective, pure" is its
+algorithm. The last table is README's, and --table prints it alone from the store.
 """
 
 import argparse
@@ -21,19 +24,27 @@ from typing import Any
 
 import numpy as np
 from harness import claim
+from rival_data import any_split, has_many_classes
 from rival_store import Measurement, Store, measure
 from rival_table import Cells
 
-from suffice.papers.reproduction import Split, split
+from suffice.papers.reproduction import Split
 
-_MOST_ROWS = {"record": 20_000, "label": 100_000}  # of training rows, private and public
+_MOST_ROWS = {
+    "record": 20_000,
+    "label": 100_000,
+    "local": 100_000,
+}  # of training rows, private and public
 _MOST_TEST_ROWS = 10_000
 _SMALL = 0.3  # up to this epsilon every draw is made, beyond it a quarter of them
 _RECORD_RIVALS = ("adassp", "objective", "objective, pure", "diffprivlib", "rados")
 _PUBLIC_DESCENT = "descent, public rule"
-_LABEL_RIVALS = ("response", "lp-2st", "alibi", "response, trees")
+_ONE_ROUND = ("response", "response, trees", "lp-1st")  # of people who randomise their own labels
+_TWO_STAGES = ("lp-2st", "lp-2st, corrected", "lp-2st, trees")
+_LABEL_RIVALS = (*_ONE_ROUND, *_TWO_STAGES, "alibi", "kernel operator")
 _OURS_BY_RECORD = ("moments", "moments of ranks", "moments of ranks, degree 2")
 _OURS_BY_LABEL = ("operator", "operator of ranks", "operator of ranks, degree 2", "noisy labels")
+_OURS_LOCALLY = ("noisy labels, logistic", "noisy labels")
 # The last table, which is README's.
 _RECORD_TITLES = {
     "diffprivlib": "diffprivlib",
@@ -46,12 +57,18 @@ _RECORD_TITLES = {
     "moments of ranks": "suffice moments, `ranks`",
 }
 _LABEL_TITLES = {
-    "response": "randomised response",
+    "response": "randomised response, logistic",
+    "response, trees": "randomised response, trees",
+    "lp-1st": "LP-1ST",
     "lp-2st": "LP-2ST",
+    "lp-2st, corrected": "LP-2ST, its answers corrected",
+    "lp-2st, trees": "LP-2ST, trees",
     "alibi": "ALIBI",
-    "response, trees": "trees on randomised labels",
+    "kernel operator": "kernel operator",
     "operator": "suffice mean operator",
     "operator of ranks": "suffice mean operator, `ranks`",
+    "operator of ranks, degree 2": "suffice mean operator, `ranks+polynomial:2`",
+    "noisy labels, logistic": "suffice randomised labels, logistic",
     "noisy labels": "suffice randomised labels, trees",
 }
 # What must be reached: method, data set, epsilon, least accuracy.
@@ -70,25 +87,31 @@ _LABEL_LEAST = (
     ("operator of ranks", "spambase", 0.1, 0.880),
 )
 _MOST_CALIBRATION = 0.05
+_ONE_POINT = 0.01
 
 
 @dataclass(frozen=True)
 class _Promise:
-    """What is protected: the methods, how they take a split, and how they are judged."""
+    """What is protected: the methods, how they take a split, how they are judged and titled."""
 
     methods: dict[str, Callable[..., Any]]
     prepare: Callable[[Any], Any]
     judge: Callable[[Cells], list[dict]]
+    titles: dict[str, str]
 
 
 def _promise(name: str) -> _Promise:
     if name == "record":
         from rival_record import METHODS, RecordSplit
 
-        return _Promise(dict(METHODS), RecordSplit.of, judge_records)
-    from rival_label import METHODS, LabelSplit
+        return _Promise(dict(METHODS), RecordSplit.of, judge_records, _RECORD_TITLES)
+    from rival_label import LOCAL, METHODS, LabelSplit
 
-    return _Promise(dict(METHODS), LabelSplit.of, judge_labels)
+    if name == "label":
+        return _Promise(dict(METHODS), LabelSplit.of, judge_labels, _LABEL_TITLES)
+    titles = {method: _LABEL_TITLES[method] for method in LOCAL}
+    local = {method: METHODS[method] for method in LOCAL}
+    return _Promise(local, LabelSplit.of, judge_locals, titles)
 
 
 def first_rows(data: Split, most: int) -> Split:
@@ -160,19 +183,36 @@ def judge_records(cells: Cells) -> list[dict]:
     if by_rule:
         name = "moments: median points below gradient descent by a public rule"
         claims.append(claim(name, median(by_rule), 0.0))
-    cells.print_summary(_RECORD_TITLES)
     return claims + _reached(cells, _RECORD_LEAST)
 
 
 def judge_labels(cells: Cells) -> list[dict]:
-    """Print the tables per label, and return the claims."""
-    cells.print_means((*_LABEL_RIVALS, *_OURS_BY_LABEL))
-    cells.print_means((*_LABEL_RIVALS, *_OURS_BY_LABEL), "log_loss")
+    """Print the tables per label, and return the claims: ours, and whether LP-2ST is needed."""
+    claims = _judge_against(cells, _OURS_BY_LABEL, _LABEL_RIVALS)
+    two_stages = [cells.print_differences(method, ["operator"]) for method in _TWO_STAGES]
+    for epsilon in sorted({epsilon for _, epsilon in cells.cells}):
+        ahead = {d.cell[0] for of_method in two_stages for d in of_method
+                 if d.cell[1] == epsilon and has_many_classes(d.cell[0])
+                 and d.difference > _ONE_POINT}  # fmt: skip
+        if any(has_many_classes(name) for name, own in cells.cells if own == epsilon):
+            name = f"epsilon {epsilon:g}: many-class sets with LP-2ST a point ahead of the operator"
+            claims.append(claim(name, len(ahead), 1))
+    return claims + _reached(cells, _LABEL_LEAST)
+
+
+def judge_locals(cells: Cells) -> list[dict]:
+    """Print the tables of labels that people randomise themselves, and return the claims."""
+    return _judge_against(cells, _OURS_LOCALLY, _ONE_ROUND)
+
+
+def _judge_against(cells: Cells, ours: Sequence[str], rivals: Sequence[str]) -> list[dict]:
+    cells.print_means((*rivals, *ours))
+    cells.print_means((*rivals, *ours), "log_loss")
     claims = []
-    for own_method in _OURS_BY_LABEL:
-        cells.print_differences(own_method, _LABEL_RIVALS)
+    for own_method in ours:
+        cells.print_differences(own_method, rivals)
     for cell in cells.cells:
-        own = [d for o in _OURS_BY_LABEL if (d := cells.difference(cell, o, _LABEL_RIVALS))]
+        own = [d for o in ours if (d := cells.difference(cell, o, rivals))]
         if own:
             behind = -100 * max(d.difference for d in own)
             name = f"{cell[0]}, epsilon {cell[1]:g}: points the best of ours (hindsight) is below"
@@ -181,8 +221,7 @@ def judge_labels(cells: Cells) -> list[dict]:
         if cell[1] == 1.0 and error is not None:
             name = f"{cell[0]}, epsilon 1: calibration error of noisy labels"
             claims.append(claim(name, error[0], _MOST_CALIBRATION))
-    cells.print_summary(_LABEL_TITLES)
-    return claims + _reached(cells, _LABEL_LEAST)
+    return claims
 
 
 def _reached(cells: Cells, least: Sequence[tuple[str, str, float, float]]) -> list[dict]:
@@ -196,10 +235,26 @@ def _reached(cells: Cells, least: Sequence[tuple[str, str, float, float]]) -> li
     return claims
 
 
+def measure_all(promise: _Promise, store: Store, options: argparse.Namespace) -> None:
+    """Measure what the store lacks."""
+    names = options.methods.split(";") if options.methods else list(promise.methods)
+    most = options.rows or _MOST_ROWS[options.promise]
+    for data_set in filter(None, options.sets.split(",")):
+        for seed in range(options.splits):
+            data = promise.prepare(first_rows(any_split(data_set, seed, options.data), most))
+            # Other rows are another cell.
+            stored = f"{data_set} ({options.rows:,} rows)" if options.rows else data_set
+            for epsilon in map(float, options.epsilons.split(",")):
+                draws = options.draws if epsilon <= _SMALL else max(1, options.draws // 4)
+                for name in names:
+                    method = (name, promise.methods[name])
+                    run_cell(store, method, data, (stored, seed, epsilon), draws)
+
+
 def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Measure what the store lacks, print the tables and return the claims."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--promise", choices=("record", "label"), required=True)
+    parser.add_argument("--promise", choices=tuple(_MOST_ROWS), required=True)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--sets", default="magic,wine-white,abalone,spambase,adult")
     parser.add_argument("--epsilons", default="0.1,0.3,1,3")
@@ -208,21 +263,20 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser.add_argument("--rows", type=int, help="most training rows, default: 20,000 or 100,000")
     parser.add_argument("--methods", help="separated by ;, default: all")
     parser.add_argument("--store", type=Path, help="JSON lines of what was measured")
+    parser.add_argument("--table", action="store_true", help="print the last table of the store")
     options = parser.parse_args(arguments)
     promise, store = _promise(options.promise), Store(options.store)
-    names = options.methods.split(";") if options.methods else list(promise.methods)
-    most = options.rows or _MOST_ROWS[options.promise]
-    for data_set in filter(None, options.sets.split(",")):
-        for seed in range(options.splits):
-            data = promise.prepare(first_rows(split(data_set, seed, options.data), most))
-            for epsilon in map(float, options.epsilons.split(",")):
-                draws = options.draws if epsilon <= _SMALL else max(1, options.draws // 4)
-                for name in names:
-                    method = (name, promise.methods[name])
-                    run_cell(store, method, data, (data_set, seed, epsilon), draws)
-    print(f"{options.promise}s protected at (epsilon, 1e-6), neighbours replace one. Rivals with")
-    print("their best setting in hindsight, ours automatic.")
-    return promise.judge(Cells(store.measurements))
+    claims = []
+    if not options.table:
+        measure_all(promise, store, options)
+        what = "labels" if options.promise != "record" else "records"
+        print(f"{what} protected at (epsilon, 1e-6), neighbours replace one; {options.promise}")
+        claims = promise.judge(Cells(store.measurements))
+    Cells(store.measurements).print_summary(promise.titles)
+    for run in store.runs:
+        versions = ", ".join(f"{name} {value}" for name, value in run["machine"].items())
+        print(f"\nmeasured at {run['commit']} with {versions}")
+    return claims
 
 
 if __name__ == "__main__":
