@@ -311,7 +311,7 @@ def mixed_scores(shape: tuple[int, ...]) -> np.ndarray:
 def test_logistic_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows,)), np.random.default_rng(4).random(rows)
     even, slopes = np.logaddexp(scores / 2, -scores / 2), np.tanh(scores / 2) / 2
-    total = maps.logistic_slopes(scores, weights)
+    total = models.logistic_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights * slopes, rtol=1e-13, atol=1e-16)
 
@@ -321,6 +321,6 @@ def test_softmax_slopes_equal_their_twin(rows):
     scores, weights = mixed_scores((rows, 4)), np.random.default_rng(4).random(rows)
     even = np.logaddexp.reduce(scores, axis=1)
     shares = np.exp(scores - even[:, None])
-    total = maps.softmax_slopes(scores, weights)
+    total = models.softmax_slopes(scores, weights)
     assert total == pytest.approx(float(weights @ even), rel=1e-13)
     np.testing.assert_allclose(scores, weights[:, None] * shares, rtol=1e-11, atol=1e-16)

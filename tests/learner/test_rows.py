@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from builders import clinic_table
 from suffice.errors import ForeignRowsError, ParameterError, TableError
+from suffice.learner import problem as learner_problem
 from suffice.learner.problem import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.merge import merge
@@ -215,3 +216,19 @@ def test_the_design_matrix_treats_unknown_categories_as_it_is_told(owners, singl
     assert np.isfinite(rows).all()
     with pytest.raises(TableError, match="35 cells"):
         design_matrix(strange, single_release.pipeline)
+
+
+# --- a matrix
+
+
+@pytest.mark.parametrize("spec", [None, "polynomial:2"])
+def test_a_matrix_is_mapped_as_the_table_of_its_columns(rng, monkeypatch, spec):
+    X = rng.normal(size=(700, 3)) * 5
+    operator = MeanOperator(epsilon=1.0, map=spec, missing="mean")
+    pipeline = operator.release(X, rng.integers(0, 2, 700), ledger=None).pipeline
+    X[5, 1] = np.nan  # the pipeline has a rule for it
+    monkeypatch.setattr(learner_problem, "CELLS_IN_CACHE", 1000)
+    table = pa.table({f"x{j}": column for j, column in enumerate(X.T)})
+    assert np.array_equal(design_matrix(X, pipeline), design_matrix(table, pipeline))
+    with pytest.raises(TableError, match="no rows"):
+        design_matrix(X[:0], pipeline)

@@ -34,6 +34,47 @@ def test_sums_are_what_they_say_row_by_row(weighted, rng):
     assert weighted.in_basis(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
 
 
+def test_sums_in_blocks_are_those_of_all_rows(weighted, rng, monkeypatch):
+    theta = rng.normal(size=(3, 2))
+
+    def slopes(z, w):
+        return float(w @ (z**2).sum(axis=1)), 2 * w[:, None] * z
+
+    value, slope = weighted.sums(theta, slopes)
+    monkeypatch.setattr(module, "CELLS_IN_CACHE", 21)  # blocks of seven rows, the last of one
+    in_blocks, slope_in_blocks = weighted.sums(theta, slopes)
+    assert in_blocks == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(slope_in_blocks, slope, rtol=1e-12)
+
+
+def test_a_few_rows_with_most_of_the_curvature_stand_for_all(rng):
+    """Ten of 4,000 rows have nine tenths of it: every eighth row would miss most of them."""
+    matrix = rng.normal(size=(4000, 5))
+    heavy = rng.choice(4000, 10, replace=False)
+    matrix[heavy] *= 60
+    rows = MatrixRows(matrix)
+    theta = np.zeros(5)
+    (exact,) = rows.grams(theta, lambda _, w: [w])
+    (near,) = rows.near_grams(theta, lambda _, w: [w], 500)
+    assert np.linalg.eigvals(np.linalg.solve(exact, near)) == pytest.approx(1, abs=0.25)
+    assert np.trace(near) == pytest.approx(np.trace(exact))
+    (all_of_them,) = rows.near_grams(theta, lambda _, w: [w], 2001)
+    assert np.array_equal(all_of_them, exact)
+    (none,) = rows.near_grams(theta, lambda _, w: [0 * w], 500)
+    assert not none.any()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_model_that_is_handed_out_has_all_its_digits(rng, classes):
+    rows = rng.normal(size=(3000, 8)) * np.arange(1, 9)
+    codes = (rows[:, :classes] + rng.gumbel(size=(3000, classes)) * 4).argmax(axis=1)
+    operator = rows.T @ np.eye(classes)[codes] / 3000
+    loss = None if classes > 2 else LOSSES["logistic"]
+    operator = operator if classes > 2 else operator[:, 1] - operator[:, 0]
+    solution = FactoredProblem(rows, operator, loss).solve(1e-2, tol=1e-5, max_iter=1000)
+    assert solution.gradient < 1e-10
+
+
 def test_a_matrix_gets_weights_once(weighted):
     assert as_weighted(weighted) is weighted
     with pytest.raises(ParameterError, match="already have weights"):

@@ -128,41 +128,6 @@ def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach)
     return 0
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
-def logistic_slopes(scores, weights):
-    """Return sum_i w_i g(z_i), and overwrite the scores z_i with w_i g'(z_i).
-
-    g(z) = log(e^(z/2) + e^(-z/2)) is the even part of the logistic loss, from e^(-|z|), which never
-    overflows: one exponential per entry.
-    """
-    total = 0.0
-    for i in range(scores.size):
-        z = scores[i]
-        e = np.exp(-abs(z))
-        slope = 0.5 * (1.0 - e) / (1.0 + e)
-        total += weights[i] * (0.5 * abs(z) + np.log1p(e))
-        scores[i] = weights[i] * (slope if z >= 0 else -slope)
-    return total
-
-
-@numba.njit(nogil=True, cache=True, boundscheck=False)
-def softmax_slopes(scores, weights):
-    """Do the same for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
-    total = 0.0
-    for i in range(scores.shape[0]):
-        row = scores[i]
-        largest = row.max()
-        mass = 0.0
-        for k in range(row.size):
-            row[k] = np.exp(row[k] - largest)
-            mass += row[k]
-        total += weights[i] * (largest + np.log(mass))
-        share = weights[i] / mass
-        for k in range(row.size):
-            row[k] *= share
-    return total
-
-
 TILE = 128  # rows at once: what a product reads again and again stays in the cache
 _1, _2, _3 = (np.uint64(n) for n in (1, 2, 3))
 _T = np.uint64(TILE)

@@ -1,4 +1,4 @@
-"""Kernels of models: many small penalised classifiers, and scores of decision trees.
+"""Kernels of models: slopes of losses, many small penalised classifiers, and scores of trees.
 
 The classifiers, one per party, are found by Newton's method. A party has n rows in d coordinates, n
 far below d: its minimiser is X^T b, and Newton's equations are of size n (n k for softmax over k
@@ -9,6 +9,67 @@ import numba
 import numpy as np
 
 _HALVINGS = 40
+
+
+def logistic_slopes(scores: np.ndarray, weights: np.ndarray) -> float:
+    """Return sum_i w_i g(z_i), and overwrite the scores z_i with w_i g'(z_i).
+
+    g(z) = log(e^(z/2) + e^(-z/2)) is the even part of the logistic loss, from e^(-|z|), which never
+    overflows. NumPy's exponential and logarithm take several entries at once.
+    """
+    powers = np.exp(-np.abs(scores))
+    total = float(_slopes_of_powers(scores, powers, weights))
+    powers += 1.0
+    return total + float(weights @ np.log(powers, out=powers))
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _slopes_of_powers(scores, powers, weights):
+    """Overwrite z_i with w_i g'(z_i), given e^(-|z_i|); return sum_i w_i |z_i| / 2."""
+    total = 0.0
+    for i in range(scores.size):
+        z = scores[i]
+        slope = 0.5 * (1.0 - powers[i]) / (1.0 + powers[i])
+        total += weights[i] * (0.5 * abs(z))
+        scores[i] = weights[i] * (slope if z >= 0 else -slope)
+    return total
+
+
+def softmax_slopes(scores: np.ndarray, weights: np.ndarray) -> float:
+    """Do the same for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
+    largest = np.empty(len(scores))
+    _take_off_largest(scores, largest)
+    np.exp(scores, out=scores)
+    return float(_weigh_shares(scores, largest, weights))
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _take_off_largest(scores, largest):
+    """Write the largest score of each row, and subtract it from the row."""
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        most = row[0]
+        for k in range(1, row.size):
+            most = max(most, row[k])
+        largest[i] = most
+        for k in range(row.size):
+            row[k] -= most
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _weigh_shares(powers, largest, weights):
+    """Overwrite each row of e^(z_k - largest) with w_i times its shares; return sum_i w_i g."""
+    total = 0.0
+    for i in range(powers.shape[0]):
+        row = powers[i]
+        mass = 0.0
+        for k in range(row.size):
+            mass += row[k]
+        total += weights[i] * (largest[i] + np.log(mass))
+        share = weights[i] / mass
+        for k in range(row.size):
+            row[k] *= share
+    return total
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)

@@ -871,7 +871,7 @@ class LinearModel(Classifier):
         return self._map_exact_rows(X, weights), codes, weights
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(np.ascontiguousarray(rows) @ self.theta_)
+        return np.asarray(rows @ self.theta_)
 
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

@@ -16,7 +16,7 @@ from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, T
 from suffice.learner.weak import OperatorEstimate, Released, Supervision, estimate_mean_operator
 from suffice.models.losses import LinearOddLoss, Penalty
 from suffice.models.problem import FactoredProblem
-from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
+from suffice.models.rows import CELLS_IN_CACHE, MatrixRows, WeightedRows, as_weighted
 from suffice.notes import note
 from suffice.privacy.guarantee import Unit
 from suffice.release.kinds import kind_named
@@ -64,12 +64,27 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     """Yield the mapped rows of ``data`` batch by batch.
 
     Of ``new`` rows, a category that the pipeline does not have is none; a note says how many there
-    are. Elsewhere it is an error.
+    are. Elsewhere it is an error. A matrix of numbers needs no table between.
     """
+    if _is_matrix_of(data, pipeline):
+        step = max(1, CELLS_IN_CACHE // len(pipeline.outputs))
+        for first in range(0, len(data), step):
+            columns = np.ascontiguousarray(data[first : first + step].T)
+            yield pipeline.finished(pipeline.mapped(columns))
+        return
     unknown = Counter[str]() if new else None
     for batch in _narrow_batches(data, pipeline):
         yield pipeline.transform(batch, unknown=unknown)
     _note_unknown(unknown or {})
+
+
+def _is_matrix_of(data: Any, pipeline: Pipeline) -> bool:
+    """Return whether data are a matrix whose columns are those of a pipeline, all numbers."""
+    if not isinstance(data, np.ndarray) or data.dtype != np.float64 or data.ndim != 2:
+        return False
+    names = [column.name for column in pipeline.columns]
+    plain = all(column.categories is None and not column.unit for column in pipeline.columns)
+    return plain and len(data) > 0 and names == [f"x{j}" for j in range(data.shape[1])]
 
 
 def feature_batches(data: Any, pipeline: Pipeline) -> Iterator[np.ndarray]:

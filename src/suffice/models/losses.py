@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from suffice.errors import ParameterError
-from suffice.kernels.maps import logistic_slopes
+from suffice.kernels.models import logistic_slopes
 
 Function = Callable[[np.ndarray], np.ndarray]
 Fused = Callable[[np.ndarray, np.ndarray], float]
@@ -55,7 +55,7 @@ class LinearOddLoss:
         The reason why nothing can be learnt with this loss, or empty.
     fused : callable or None
         Overwrites scores with weighted slopes and returns the weighted sum of g
-        (`suffice.kernels.maps`).
+        (`suffice.kernels.models`).
     """
 
     name: str

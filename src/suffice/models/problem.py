@@ -2,13 +2,14 @@
 
 They are L-BFGS for risks with and without a 1-norm, with the certificate checked and never assumed.
 
-A smooth risk is first met with plain L-BFGS. Where that has cost as much as a Hessian would, the
+A smooth risk is first met with plain L-BFGS. Where that has cost as much as a metric would, the
 Hessian's diagonal blocks at the best point so far, one per class, become the metric in which L-BFGS
 starts again, and again when that was not enough: an easy problem needs no Hessian, and a
-hard one not hundreds of steps (lab/bench/learner.py).
+hard one not hundreds of steps (lab/bench/learner.py). A few rows that have most of the curvature
+stand for all of them there: a metric decides how fast a solver is, and not where it ends.
 
 Where L-BFGS stops within ``tol`` depends on the last bits of sums: on the machine, and on how rows
-were cut. A model that is handed out is therefore polished: steps of Newton end where floats do.
+were cut. A model that is handed out is therefore polished: its last steps end where floats do.
 
 Without a penalty a risk has a minimiser well inside the operators that some labels of the rows can
 have. For two classes they are the zonotope Z = { sum_i w_i u_i x_i : |u_i| <= 1 }, for K classes
@@ -27,9 +28,9 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.kernels.maps import softmax_slopes
+from suffice.kernels.models import softmax_slopes
 from suffice.models.losses import PENALTIES, LinearOddLoss, Penalty
-from suffice.models.rows import WeightedRows, as_weighted, one_blas_thread
+from suffice.models.rows import MatrixRows, WeightedRows, as_weighted, one_blas_thread
 from suffice.models.simplex import nearest_proportions
 
 _CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
@@ -133,7 +134,7 @@ def why_no_minimiser(
 
 
 _MEMORY_STEPS = 20  # that L-BFGS remembers; scipy's own default is 10
-_POLISHED_SHARE = 1e-6  # of tol, at which the steps of Newton may end
+_POLISHED_SHARE = 1e-6  # of tol, at which the last steps may end
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def minimise(
     def residual(theta: np.ndarray) -> float:
         return float(np.abs(risk.rest(theta)).max())
 
-    at, used, value = start, 0, np.inf
+    at, used, value, given = start, 0, np.inf, metric
     while residual(at) > tol and used < max_iter:
         if risk.absolute.any():
             at, steps, reached = _descend_with_1norm(risk, at, tol, max_iter - used)
@@ -203,15 +204,19 @@ def minimise(
                 break
             value = reached
             continue
-        at, steps, stalled = _descend(risk, at, metric, tol=tol, cost=cost, most=max_iter - used)
+        patience = cost if metric is None else 2 * cost
+        at, steps, stalled = _descend(
+            risk, at, metric, tol=tol, cost=patience, most=max_iter - used
+        )
         used += steps
         if residual(at) > tol and used < max_iter:
             if stalled and metric is not None:
                 at = _polish(risk, at, metric, tol)
                 break
             metric = roots(at)
-    if polished and residual(at) > tol * _POLISHED_SHARE:
-        at = _polish(risk, at, roots(at), tol * _POLISHED_SHARE)
+    if polished and used < max_iter and residual(at) > tol * _POLISHED_SHARE:
+        near = roots(at) if metric is None or metric is given else metric
+        at = _polish(risk, at, near, tol * _POLISHED_SHARE)
     if not residual(at) <= max(tol, 1e-10) * 10:
         raise OptimisationError(
             f"The solver stopped at a gradient of {residual(at):.2g}, above the goal of {tol:.2g}."
@@ -291,21 +296,50 @@ def _descend_with_1norm(
 
 
 def _polish(risk: _Risk, at: np.ndarray, metric: list[np.ndarray], tol: float) -> np.ndarray:
+    """Return the best end of steps that halve the rest, `_Risk.rest`, again and again.
+
+    Near a minimiser a risk has no digits left to tell two points apart; its gradient has. So these
+    are steps of L-BFGS of length one, without a search along them: those of Newton where the metric
+    is the Hessian.
+    """
+    if risk.absolute.any():
+        return _polish_with_1norm(risk, at, metric, tol)
+    rest, waiting = risk.rest(at), 0
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    best, least = at, float(np.abs(rest).max())
+    while least > tol and waiting < 10:  # steps without half the rest are the last
+        step, shares = rest, []
+        for moved, bent in reversed(pairs):  # Nocedal & Wright 2006, Algorithm 7.4
+            shares.append(float(np.vdot(moved, step) / np.vdot(moved, bent)))
+            step = step - shares[-1] * bent
+        step = _by_column(metric, _by_column(metric, step, transposed=True), transposed=False)
+        for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
+            step = step + (share - float(np.vdot(bent, step) / np.vdot(moved, bent))) * moved
+        before, at = rest, at - step
+        rest = risk.rest(at)
+        if np.vdot(step, before - rest) > 0:
+            pairs.append((-step, rest - before))
+        size = float(np.abs(rest).max())
+        waiting = 0 if size < least / 2 else waiting + 1
+        if size < least:
+            best, least = at, size
+    return best
+
+
+def _polish_with_1norm(
+    risk: _Risk, at: np.ndarray, metric: list[np.ndarray], tol: float
+) -> np.ndarray:
     """Return the end of steps of Newton, (R^T R)^-1 rest, for as long as they halve the rest.
 
-    Near a minimiser a risk has no digits left to tell two points apart; its gradient has. The
-    1-norm lets some coordinates move; others go to zero.
+    The 1-norm lets some coordinates move; others go to zero.
     """
     rest = risk.rest(at)
     while np.abs(rest).max() > tol:
-        if not risk.absolute.any():
-            step = _by_column(metric, _by_column(metric, rest, transposed=True), transposed=False)
-        else:
-            step = rest.reshape(len(rest), -1).copy()
-            moves = (at != rest).reshape(step.shape)  # theta - rest is the prox
-            for k, (root, free) in enumerate(zip(metric, moves.T, strict=True)):
-                narrow = root[:, free]
-                step[free, k] = np.linalg.lstsq(narrow.T @ narrow, step[free, k], rcond=None)[0]
+        step = rest.reshape(len(rest), -1).copy()
+        moves = (at != rest).reshape(step.shape)  # theta - rest is the prox
+        for k, (root, free) in enumerate(zip(metric, moves.T, strict=True)):
+            narrow = root[:, free]
+            step[free, k] = np.linalg.lstsq(narrow.T @ narrow, step[free, k], rcond=None)[0]
         ahead = at - step.reshape(at.shape)
         rest_ahead = risk.rest(ahead)
         if not np.abs(rest_ahead).max() < np.abs(rest).max() / 2:
@@ -330,7 +364,6 @@ def _by_column(
 
 _LARGEST_HESSIAN = 4000  # rows: 128 MB
 _LARGEST_METRIC = 2**25  # entries of the Hessian's blocks that the solver may hold
-_SAMPLE_TOL = 1e-5  # of a start; a sample of rows is farther from all of them than that
 _EVALUATIONS = 24  # d over this many evaluations of the risk cost as much as one Hessian block
 
 
@@ -485,11 +518,14 @@ class FactoredProblem:
         begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         # A start comes from a search over lam, whose models are compared and thrown away.
         polished = start is None and self._has_metric
-        cost = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
+        share = min(1.0, self._metric_rows / len(self.rows))
+        cost = max(4, int(share * self.operator.size / _EVALUATIONS))
+        cost = cost if self._has_metric else max_iter
         solve = partial(minimise, start=begin, tol=tol, max_iter=max_iter, cost=cost, metric=metric)
         if self.loss is not None or absolute.any():
             smooth = partial(self._smooth_risk, squared=squared)
-            roots = partial(self.hessian_roots, squared=squared)
+            count = None if absolute.any() else self._metric_rows
+            roots = partial(self.hessian_roots, squared=squared, count=count)
             return solve(_Risk(smooth, absolute), roots, polished=polished)
         # Of softmax, what all classes share at the minimiser is known, (M 1 - mean x) / (K lam):
         # adding w to every class adds <w, mean x - M 1> + (K/2) lam ||w||^2 to the risk, whatever
@@ -503,7 +539,7 @@ class FactoredProblem:
 
         solution = solve(
             _Risk(between_classes, absolute),
-            lambda theta: self.hessian_roots(_centred(theta) + common, squared),
+            lambda theta: self.hessian_roots(_centred(theta) + common, squared, self._metric_rows),
             polished=polished,
         )
         return replace(solution, parameters=_centred(solution.parameters) + common)
@@ -512,6 +548,11 @@ class FactoredProblem:
     def _has_metric(self) -> bool:
         """Whether the Hessian's blocks are small enough to be held."""
         return self.rows.shape[1] * self.operator.size <= _LARGEST_METRIC
+
+    @property
+    def _metric_rows(self) -> int:
+        """The number of rows that a metric is computed of: two for each coordinate, or more."""
+        return max(1000, 2 * self.rows.shape[1])
 
     def _near(
         self, lam: float, tol: float, max_iter: int
@@ -526,7 +567,7 @@ class FactoredProblem:
         if small is self or not (absolute.any() or squared.any()):
             return np.zeros(self.operator.shape), None
         if len(small.rows) < len(self.rows):
-            tol = max(tol, _SAMPLE_TOL)
+            tol = max(tol, 1e-5)  # a sample of rows is farther from all of them than that
         try:
             near = small.solve(lam, tol=tol, max_iter=max_iter).parameters
         except OptimisationError:  # all rows may still have what a sample of them has not
@@ -534,12 +575,19 @@ class FactoredProblem:
         smooth = not absolute.any() and self._has_metric
         return near, small.hessian_roots(near, squared) if smooth else None
 
-    def hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
-        """Return the upper Cholesky factor of each column's block of the Hessian.
+    def hessian_roots(
+        self, parameters: np.ndarray, squared: np.ndarray, count: int | None = None
+    ) -> list[np.ndarray]:
+        """Return the upper Cholesky factor of each column's block of the Hessian, or nearly so.
 
-        ``squared`` are the weights of the squared penalty, of the parameters' shape.
+        ``squared`` are the weights of the squared penalty, of the parameters' shape. ``count`` rows
+        may stand for all of a matrix.
         """
-        blocks = self.rows.grams(parameters, _ColumnCurves(self.loss))
+        curves = _ColumnCurves(self.loss)
+        if count is None or not isinstance(self.rows, MatrixRows):  # which cost a pass all the same
+            blocks = self.rows.grams(parameters, curves)
+        else:
+            blocks = self.rows.sample.near_grams(parameters, curves, count)
         extras = squared.reshape(len(squared), -1)
         roots = []
         for block, extra in zip(blocks, extras.T, strict=True):  # raised where it is singular

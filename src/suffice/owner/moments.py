@@ -276,7 +276,8 @@ _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordina
 _DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
 
 
-_MOST_COORDINATES = 4096  # of a row: the square of it has to fit into memory
+# Of a row: noise on each of 1024^2 / 2 products, at 10 microseconds for an exact draw, takes 5 s.
+_MOST_COORDINATES = 1024
 CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
 
 
@@ -483,7 +484,8 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         if len(pipeline.outputs) > _MOST_COORDINATES:
             raise ParameterError(
                 f"rows have {len(pipeline.outputs):,} coordinates; moments are for at most"
-                f" {_MOST_COORDINATES:,}. Leave columns out (--drop)."
+                f" {_MOST_COORDINATES:,}, since each product of two gets noise. Leave columns out"
+                " (--drop), or use a map with fewer coordinates (--map)."
             )
         return replace(rows, pipeline=pipeline)
 

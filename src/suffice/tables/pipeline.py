@@ -655,7 +655,10 @@ class Pipeline:
         self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
     ) -> np.ndarray:
         """Return the columns before scaling: encoded, filled and mapped, (width, rows)."""
-        columns = encode(batch, self.columns, unknown=unknown)
+        return self.mapped(encode(batch, self.columns, unknown=unknown))
+
+    def mapped(self, columns: np.ndarray) -> np.ndarray:
+        """Return encoded columns filled and mapped."""
         if self.fill is not None:
             holes = np.isnan(columns)
             if holes.any():

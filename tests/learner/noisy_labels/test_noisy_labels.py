@@ -1,5 +1,6 @@
 """Any classifier on randomised labels: the link, the choice of settings, honest figures."""
 
+import itertools
 import json
 
 import numpy as np
@@ -8,12 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit, log_softmax, softmax
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.cli.main import app
 from suffice.errors import ForeignRowsError, ParameterError
+from suffice.learner import noisy_labels as module
 from suffice.learner.calibration import Calibration, calibrate_by_labels
 from suffice.learner.noisy_labels import label_losses
 
@@ -148,6 +151,40 @@ def test_settings_are_chosen_on_held_out_randomised_labels(ring):
     settings = [{"max_depth": 1, "max_iter": 1}, {"max_iter": 60, "min_samples_leaf": 50}]
     model = sf.NoisyLabelClassifier(settings=settings).fit_release(release, X)
     assert model.settings_ == settings[1]
+
+
+def test_half_of_the_settings_go_on_after_each_fold(ring):
+    X, y = ring
+    depths = []
+
+    class Counted(RandomForestClassifier):
+        def fit(self, X, y):
+            depths.append(self.max_depth)
+            return super().fit(X, y)
+
+    release = response_of(X, y, epsilon=2.0)
+    settings = [{"max_depth": depth} for depth in (1, 2, 7, 8)]
+    forest = Counted(n_estimators=5, random_state=0)
+    model = sf.NoisyLabelClassifier(forest, settings=settings).fit_release(release, X)
+    best = model.settings_["max_depth"]
+    assert depths[:4] == [1, 2, 7, 8]
+    assert {*depths[4:6]} == {7, 8}
+    assert depths[6:] == [best, best, best]  # two more folds, and all rows
+
+
+def test_more_detail_is_not_tried_where_some_is_worse(ring, monkeypatch):
+    X, y = ring
+    tried, losses, fit = [], itertools.count(), LogisticRegression.fit
+    monkeypatch.setattr(
+        module, "label_losses", lambda _, labels, __: np.full(len(labels), next(losses))
+    )
+    monkeypatch.setattr(
+        LogisticRegression, "fit", lambda self, *args: (tried.append(self.C), fit(self, *args))[1]
+    )
+    release = response_of(X, y, epsilon=2.0)
+    weak, strong = 1e-2, 1e-3
+    sf.NoisyLabelClassifier("logistic").fit_release(release, X)
+    assert tried == [strong, weak, strong, strong, strong, strong]  # four folds, and all rows
 
 
 def test_several_classes(rng):

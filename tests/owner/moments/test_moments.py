@@ -224,7 +224,7 @@ def test_what_is_asked_wrongly_is_refused():
     with pytest.raises(ParameterError, match="range"):
         Moments(epsilon=1.0, delta=1e-6).release(X, y, ledger=None)
     wide = np.zeros((3, 5000))
-    with pytest.raises(ParameterError, match="4,096"):
+    with pytest.raises(ParameterError, match="1,024"):
         Moments(**ASKED).release(wide, [0, 1, 0], ledger=None)
     with pytest.raises(ParameterError, match="reads no private row"):
         plan_moments(X, 1.0, 1e-6, standardize="rows")
