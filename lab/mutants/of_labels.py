@@ -125,6 +125,16 @@ MUTANTS = (
         "A label of no class counts for the first class.",
     ),
     Mutant(
+        "a-cell-of-no-state-is-refused",
+        "owner/responses.py",
+        "return response.randomise(response.with_drawn(codes.astype(np.uint8), codes < 0))",
+        "return response.randomise(codes.astype(np.uint8))",
+        (
+            "owner/responses/test_responses.py::test_a_cell_of_no_state_is_drawn_and_then_randomised_like_any_other",
+        ),
+        "Whether a release is refused tells that a record holds a strange cell.",
+    ),
+    Mutant(
         "label-guarantee-per-record",
         "owner/labelled.py",
         "unit=Unit.LABEL,",

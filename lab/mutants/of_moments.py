@@ -109,15 +109,18 @@ MUTANTS = (
     ),
     Mutant(
         "moments-strange-category-refused",
-        "owner/moments.py",
-        "columns = encode(batch.rows, pipeline.columns, unknown=self.unknown)",
-        "columns = encode(batch.rows, pipeline.columns, unknown=None)",
-        ("owner/moments/test_moments.py::test_categories_that_were_not_declared_count_as_none",),
+        "owner/scaling.py",
+        "columns = encode(batch, pipeline.columns, unknown=unknown)",
+        "columns = encode(batch, pipeline.columns, unknown=None)",
+        (
+            "owner/moments/test_moments.py::test_categories_that_were_not_declared_count_as_none",
+            "owner/rados/test_rados.py::test_no_private_cell_is_an_error_and_the_owner_alone_is_told",
+        ),
         "Whether a release is refused tells that a record holds a category.",
     ),
     Mutant(
         "moments-strange-label-refused",
-        "owner/moments.py",
+        "owner/scaling.py",
         'replace(source, outside="none")',
         "source",
         ("owner/moments/test_moments.py::test_no_record_is_an_error_and_the_owner_alone_is_told",),

@@ -68,6 +68,22 @@ MUTANTS = (
         "A value can move from one end of its range to the other, and noise hides half of it.",
     ),
     Mutant(
+        "none-is-no-corner",
+        "owner/scaling.py",
+        "cells = [*np.eye(count), np.zeros(count), pipeline.stand_ins[where]]",
+        "cells = [*np.eye(count), pipeline.stand_ins[where]]",
+        ("owner/rados/test_rados.py::test_cells_become_what_is_declared_for_them",),
+        "A value of the only category can become none, and no noise hides that.",
+    ),
+    Mutant(
+        "rado-cells-too-far-are-refused",
+        "owner/scaling.py",
+        "usable = np.abs(scaled) <= LARGEST_NUMBER",
+        "usable = np.abs(scaled) < np.inf",
+        ("owner/rados/test_rados.py::test_a_number_too_far_to_be_scaled_is_no_error",),
+        "Whether a release is refused tells that a record holds an enormous number.",
+    ),
+    Mutant(
         "labels-in-the-subsets",
         "owner/rados.py",
         "subsets.update(rows, np.ones_like(labels))",
@@ -207,8 +223,8 @@ MUTANTS = (
     Mutant(
         "private-numbers-not-held",
         "owner/scaling.py",
-        "            np.clip(columns[j], low, high, out=columns[j])\n",
-        "            columns[j] += 0.0\n",
+        "            np.clip(np.where(np.isfinite(cells), cells, declared[j]), low, high, out=cells)\n",
+        "            cells += 0.0\n",
         ("owner/rados/test_rados.py::test_numbers_outside_their_range_count_as_its_end",),
         "A number outside its declared range stands out from the rest.",
     ),

@@ -110,18 +110,19 @@ def neighbours(
     return Neighbours((table, neighbour), (first, second), names, row)
 
 
-def with_ugly_cells(data: Neighbours, rng: np.random.Generator) -> Neighbours:
-    """Return the neighbours with numbers as texts; the changed record of the second is ugly.
+def with_ugly_cells(data: Neighbours, rng: np.random.Generator, changed: Changed) -> Neighbours:
+    """Return the neighbours with ugly cells in the changed label, or record, of the second.
 
-    Its numbers are `UGLY_CELLS`, and its ward and its label are of no list.
+    Numbers are `UGLY_CELLS`, and all numbers are texts then. A ward and a label are of no list.
     """
     first, second = data.tables
-    for name in NAMES:
+    for name in NAMES if changed is Changed.RECORD else ():
         place = first.column_names.index(name)
         first = first.set_column(place, name, first[name].cast(pa.string()))
         second = _with_cell(second, data.row, name, str(rng.choice(UGLY_CELLS)))
-    for name in ("ward", "label"):
-        second = _with_cell(second, data.row, name, "nobody's")
+    for name in ("ward", "label") if changed is Changed.RECORD else ("label",):
+        strange = str(rng.choice(["nobody's", *UGLY_CELLS]))
+        second = _with_cell(second, data.row, name, strange)
     return replace(data, tables=(first, second))
 
 
@@ -172,7 +173,7 @@ class Exercise:
     without: Mapping[str, str] = field(default_factory=dict)  # forms that it lacks, each with why
     command: bool = True  # whether the command line can make this release
     refused: bool = False  # whether it would show private data, and must be refused as unprotected
-    any_cells: bool = False  # whether no cell is an error: some pairs have a record of `UGLY_CELLS`
+    any_cells: bool = False  # whether no private cell is an error: some pairs have `UGLY_CELLS`
     mechanism: str = ""  # under which it is registered
 
     def __str__(self) -> str:
@@ -239,7 +240,7 @@ def _operator(name: str, **options: Any) -> Exercise:
 
 def _rados(name: str, unit: str, **options: Any) -> Exercise:
     asked = {"count": 8, **_SPENT, "unit": unit, **_DECLARED, **options}
-    return Exercise(name, asked, changed=Changed(unit), most_classes=2)
+    return Exercise(name, asked, changed=Changed(unit), most_classes=2, any_cells=True)
 
 
 def _moments(name: str, classes: int, **options: Any) -> Exercise:
@@ -278,7 +279,7 @@ _REGISTERED: dict[str, Sequence[Exercise]] = {
                 "feature_flip": {"ward": 0.3},
                 "feature_noise": 1e8,
             },
-            changed=Changed.RECORD,
+            changed=Changed.RECORD, any_cells=True,
         ),
     ),
     "rados": (

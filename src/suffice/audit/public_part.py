@@ -649,7 +649,7 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     )
     ugly = exercise.any_cells and pair.form.named and bool(rng.integers(2))
     if ugly:
-        data = with_ugly_cells(data, rng)
+        data = with_ugly_cells(data, rng, exercise.changed)
     block = int(rng.choice(_BLOCKS))
     route: Callable[[Exercise, Handed], Shown] = in_process
     if command is not None and exercise.command and pair.form.in_file:

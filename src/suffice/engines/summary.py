@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -342,14 +342,16 @@ def fit_pipeline(
     intercept: float | None = None,
     map_spec: str | None = None,
     min_count: int = 1,
+    undeclared: Literal["error", "none"] = "error",
 ) -> Pipeline:
     """Return the pipeline of these public rows.
 
     Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
     quantile of their norms (of the summary's sample), `default_clip` unless given; the
     intercept weighs a quarter of that bound unless given. Categories are the declared ones, or all
-    that ``min_count`` rows have, sorted; rarer ones become one other category. ``map_spec`` names a
-    feature map, fitted on the same sample.
+    that ``min_count`` rows have, sorted; rarer ones become one other category. An ``undeclared``
+    one is an error, or none where an owner's own rows are read. ``map_spec`` names a feature map,
+    fitted on the same sample.
     """
     if missing not in {*MissingRule}:
         raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
@@ -364,7 +366,7 @@ def fit_pipeline(
         )
     if min_count < 1:
         raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
-    fitted = [_column(name, summary, categories, min_count) for name in names]
+    fitted = [_column(name, summary, categories, min_count, undeclared) for name in names]
     columns = tuple(column for column, _, _ in fitted)
     mean = np.array([value for _, means, _ in fitted for value in means])
     scale = np.array([value for _, _, scales in fitted for value in scales])
@@ -372,7 +374,7 @@ def fit_pipeline(
     wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
     weights = summary.sample.weights
     # Rows that differ in the sign of a zero are equal: which of them was kept must not show.
-    sample = wide.encoded(summary.sample.rows).astype(np.float64) + 0.0
+    sample = wide.encoded(summary.sample.rows, unknown=Counter()).astype(np.float64) + 0.0
     if map_spec is not None:
         most = max(_LEAST_MAPPED_ROWS, _MOST_MAPPED_CELLS // most_outputs(map_spec, len(sample)))
         sample, weights = np.ascontiguousarray(sample[:, :most]), weights[:most]
@@ -400,7 +402,11 @@ def default_clip(width: int) -> float:
 
 
 def _column(
-    name: str, summary: Summary, declared: Mapping[str, Sequence[Any]], min_count: int
+    name: str,
+    summary: Summary,
+    declared: Mapping[str, Sequence[Any]],
+    min_count: int,
+    undeclared: str,
 ) -> tuple[Column, list[float], list[float]]:
     """Return a column, with mean and scale of each number that it turns into."""
     if name not in summary.counts:
@@ -418,7 +424,7 @@ def _column(
             )
         column, codes = Column(name, values), category_codes(pa.array(list(counts)), values)
         strange = sum(n for n, code in zip(counts.values(), codes, strict=True) if code == -2)
-        if strange:
+        if strange and undeclared == "error":
             raise TableError(
                 f"Column {name!r}: {strange} cells hold a category that was not declared. List all"
                 " categories with --categories (Python: categories=...)."

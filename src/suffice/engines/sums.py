@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from suffice.errors import ParameterError
 from suffice.kernels import maps, sums
 from suffice.kernels import rados as kernel
-from suffice.kernels.sums import LARGEST_NUMBER, code_columns
+from suffice.kernels.sums import code_columns
 from suffice.tables.pipeline import Pipeline
 
 
@@ -173,10 +173,7 @@ class RowCodes:
         No number is an error: what is missing, infinite or too large counts as declared.
         """
         pipeline = self.pipeline
-        filled = np.zeros(self.width)
-        if pipeline.fill is not None and pipeline.map is None:
-            declared = (pipeline.fill - pipeline.mean) / pipeline.scale
-            filled = np.where(np.abs(declared) <= LARGEST_NUMBER, declared, 0.0)
+        filled = (pipeline.stand_ins - pipeline.mean) / pipeline.scale
         affine = (pipeline.mean, 1.0 / pipeline.scale, pipeline.bound, filled)
         codes = np.empty((self.width, columns.shape[1]))
         inner = float(inner_length(self.width))

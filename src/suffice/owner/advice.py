@@ -208,7 +208,7 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
         moments = [Moments(**promise, map=name) for name in maps]
         offered += [Candidate(_named("moments", mechanism), mechanism) for mechanism in moments]
         if len(question.declared_classes) == 2:
-            rados = Rados(**promise, unit="record", missing="mean")
+            rados = Rados(**promise, unit="record")
             offered.append(Candidate("subset sums (rados)", rados))
     if summary is not None:
         offered.append(Candidate("randomised records", _randomised_records(question, summary)))

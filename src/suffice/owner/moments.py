@@ -7,7 +7,6 @@ Every number is an integer. Dividing each coordinate by its own deviation gives 
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,7 +16,7 @@ import numpy as np
 
 from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
 from suffice.errors import ParameterError
-from suffice.options import REQUIRED, Missing, option, preprocessing_option, privacy_option
+from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
 from suffice.owner.forecast import Plan, planned_epsilons
 from suffice.owner.labelled import PublicRows
 from suffice.owner.mean_operator import MeanOperator
@@ -36,7 +35,7 @@ from suffice.owner.scaling import (
     RecordProcedure,
     noise_guarantee,
 )
-from suffice.owner.source import LabelledBatch, OwnerReport, Source
+from suffice.owner.source import LabelledBatch, Source
 from suffice.privacy import calibrate
 from suffice.privacy.calibrate import check_delta, check_promise
 from suffice.privacy.events import Gaussian
@@ -45,7 +44,6 @@ from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
 from suffice.release.release import Covariance, Release
 from suffice.tables.columns import Classes
-from suffice.tables.pipeline import encode
 
 _TAIL_RADIUS = 14.0  # deviations: a coordinate beyond counts as a failure, 2 e^(-98)
 _LEAST_SIGMA = 2.0**24  # steps of a deviation: below, integers are multiplied by a power of two
@@ -168,39 +166,24 @@ class MomentPass(RecordPass):
     def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
         identified = identified or bool(rows.named_rows)
         super().__init__(rows.table, rows.roles.features, classes, identified=identified)
-        self._rows, self.unknown = rows, Counter[str]()
+        self._rows = rows
         self._codes = RowCodes(rows.pipeline)
         self._sums = MomentSums(self._codes.width, len(classes))
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records; no cell is an error.
 
-        Numbers are held to their ranges. A category that was not declared is none, and is counted
-        in ``unknown`` under the name of its column. Cells that are missing or not finite count as
-        declared.
+        Cells are read by `PrivateRows.encoded`. A number that is still missing, or not finite,
+        counts as declared.
         """
         super().update(batch)
-        pipeline, ranges = self._rows.pipeline, self._rows.ranges
-        columns = encode(batch.rows, pipeline.columns, unknown=self.unknown)
-        if ranges or pipeline.map is not None:
-            columns = columns.astype(np.float64)
-        if pipeline.map is not None:
-            declared = np.zeros(len(columns)) if pipeline.fill is None else pipeline.fill
-            columns = np.where(np.isfinite(columns), columns, declared[:, None])
-        for column, (low, high) in ranges.items():
-            j = self._rows.positions(column)[0]
-            inside = np.isfinite(columns[j])
-            columns[j][inside] = np.clip(columns[j][inside], low, high)
-        if pipeline.map is not None:
-            with np.errstate(all="ignore"):
-                columns = pipeline.map.apply(columns)
+        columns = self._rows.encoded(batch.rows, self.unknown)
         self._sums.update((self._codes.of(columns), batch.codes))
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         super().merge(other)
         self._sums.merge(other._sums)
-        self.unknown.update(other.unknown)
 
     def result(self) -> MomentTotals:
         """Return the exact sums: private."""
@@ -223,23 +206,6 @@ class NoisyMoments(RecordProcedure[MomentPass]):
     def accumulator(self, *, identified: bool) -> MomentPass:
         """Return empty sums."""
         return MomentPass(self.rows, self.classes, identified=identified)
-
-    def report(self, exact: MomentPass) -> OwnerReport | None:
-        """Tell the owner, and nobody else, which labels and cells counted as none."""
-        super().report(exact)
-        lines = [
-            f"column {name!r}: {cells:,} cells hold a category that was not declared; they count"
-            " as none."
-            for name, cells in sorted(exact.unknown.items())
-        ]
-        outside = exact.labels.outside
-        if outside:
-            lines.append(
-                f"{outside:,} of {exact.count:,} labels are missing or not in the class list;"
-                " they count as none. List all classes with --classes (Python: classes=...)."
-            )
-        facts = {"outside": outside, "unknown": dict(exact.unknown)}
-        return OwnerReport(tuple(lines), facts=facts) if lines else None
 
     def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
         """Return the guarantee per record."""
@@ -287,16 +253,9 @@ class MomentsUnit(StrEnum):
     RECORD = "record"
 
 
-class FilledWith(StrEnum):
-    """What a missing number can count as; an error would depend on a private cell."""
-
-    MEAN = "mean"
-    ZERO = "zero"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _MomentScaling(PrivateScaling):
-    """How private rows become vectors: without an intercept, and without errors."""
+    """How private rows become vectors: without an intercept."""
 
     clip: float | None = preprocessing_option(
         None,
@@ -304,13 +263,6 @@ class _MomentScaling(PrivateScaling):
         " example 0.2, the default.",
     )
     intercept: float | None = field(default=0.0, init=False)  # rows have none
-    missing: Missing = preprocessing_option(
-        "mean",
-        "What a missing number counts as: mean (of the public table, or the middle of its range) or"
-        " zero.",
-        choices=FilledWith,
-        planned=False,
-    )
     map: str | None = preprocessing_option(
         None,
         "Public feature map, fitted on the table of --standardize: ranks or ranks+polynomial:2,"
@@ -388,7 +340,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
         rows, classes = self.private_rows(source), self.declared_classes()
-        return PrivateTable.of(rows, classes, replace(source, outside="none"))
+        return PrivateTable.of(rows, classes, source)
 
     def choose(self, public: PrivateTable) -> NoisyMoments:
         """Return the noise that was asked for, calibrated by what was declared."""

@@ -285,11 +285,16 @@ class RadoPass(RecordPass):
         self._rows, self._procedure, self.state = rows, procedure, state
 
     def update(self, batch: LabelledBatch) -> None:
-        """Take in private records."""
+        """Take in private records; no cell is an error.
+
+        A label of no class becomes either class by a fair coin. One is drawn for every record.
+        """
         super().update(batch)
+        vectors = self._rows.vectors(batch.rows, self.unknown)
         if self.state is not None:
-            vectors = self._rows.pipeline.finished(self._rows.encoded(batch.rows)).T
-            self._procedure.add_rows(self.state, vectors, np.where(batch.codes == 1, 1.0, -1.0))
+            codes = batch.codes
+            labels = np.where(codes < 0, _signs(len(codes)), np.where(codes == 1, 1.0, -1.0))
+            self._procedure.add_rows(self.state, vectors, labels)
 
     def merge(self, other: "RadoPass") -> NoReturn:
         """Refuse: the signs of all rows are drawn in one place."""

@@ -8,7 +8,7 @@ guarantees: `DeclaredRecords` is the one place that makes them.
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain
@@ -29,7 +29,13 @@ from suffice.options import (
 )
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure, Public
 from suffice.owner.scaling import RecordPass
-from suffice.owner.source import LabelledBatch, LabelledPart, Source, labelled_parts
+from suffice.owner.source import (
+    LabelledBatch,
+    LabelledPart,
+    OwnerReport,
+    Source,
+    labelled_parts,
+)
 from suffice.privacy.accounting import Composed
 from suffice.privacy.calibrate import check_delta
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
@@ -101,8 +107,12 @@ class Lattice:
         return self.noise.event
 
     def exact(self, values: np.ndarray) -> np.ndarray:
-        """Return the integers of clean values; those outside the range count as its ends."""
-        clipped = np.clip(values.astype(np.float64, copy=False), self.low, self.high)
+        """Return the integers of clean values; those outside the range count as its ends.
+
+        What is no number counts as the middle of the range.
+        """
+        numbers = np.where(np.isnan(values), self.low + (self.high - self.low) / 2, values)
+        clipped = np.clip(numbers, self.low, self.high)
         return np.rint(clipped / self.step).astype(np.int64)
 
     def randomise(self, exact: np.ndarray) -> np.ndarray:
@@ -253,7 +263,11 @@ Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class PrivateCells(RecordPass):
-    """The exact cells of all records, in memory. A cell outside its domain is an error."""
+    """The exact cells of all records, in memory; no cell is an error.
+
+    A label or a cell that is missing, or none of its possible values, has the code -1. A missing
+    number counts as the middle of its range.
+    """
 
     def __init__(self, public: "DeclaredTable", *, identified: bool) -> None:
         features, declared = public.roles.features, public.declared
@@ -266,14 +280,17 @@ class PrivateCells(RecordPass):
     def update(self, batch: LabelledBatch) -> None:
         """Take in records with their labels."""
         records = batch.rows
-        codes = np.empty((len(self._discrete), records.num_rows), dtype=np.uint8)
+        codes = np.empty((len(self._discrete), records.num_rows), dtype=np.int16)
         for j, column in enumerate(self._discrete):
             codes[j] = _state_codes(records.column(column.name), column)
+            self.unknown[column.name] += int(np.count_nonzero(codes[j] < 0))
         exact = np.empty((len(self._continuous), records.num_rows), dtype=np.int64)
         for j, column in enumerate(self._continuous):
-            exact[j] = self._lattice(column).exact(_numbers(records.column(column.name), column))
+            numbers = _numbers(records.column(column.name), column)
+            self.unknown[column.name] += int(np.count_nonzero(np.isnan(numbers)))
+            exact[j] = self._lattice(column).exact(numbers)
         super().update(batch)
-        labels = batch.codes.astype(np.uint8)
+        labels = batch.codes.astype(np.int16)
         self._parts.append((labels, np.ascontiguousarray(codes.T), exact.T))
 
     def merge(self, other: Self) -> None:
@@ -297,7 +314,7 @@ class PrivateCells(RecordPass):
     def randomised(self, label: Response) -> dict[str, np.ndarray]:
         """Return the arrays of a release: one fresh answer, code or number per cell."""
         labels, codes, exact = self.result()
-        answers, noisy_codes = label.randomise(labels), self._randomised_codes(codes)
+        answers, noisy_codes = _answers(label, labels), self._randomised_codes(codes)
         numbers = np.empty(exact.shape)
         for j, column in enumerate(self._continuous):
             numbers[:, j] = self._lattice(column).randomise(exact[:, j])
@@ -309,51 +326,43 @@ class PrivateCells(RecordPass):
 
     def _randomised_codes(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised code per discrete cell, (records, columns)."""
-        codes = np.empty_like(clean)
+        codes = np.empty(clean.shape, dtype=np.uint8)
         columns_by_noise: dict[Flips | Added, list[int]] = {}
         for position, column in enumerate(self._discrete):
             columns_by_noise.setdefault(column.noise, []).append(position)
         for noise, positions in columns_by_noise.items():
             response = self._channels[noise]
+            assert isinstance(response, Response)  # noqa: S101  # for the type checker
             if len(positions) == clean.shape[1]:
-                return response.randomise(clean)
-            codes[:, positions] = response.randomise(clean[:, positions])
+                return _answers(response, clean)
+            codes[:, positions] = _answers(response, clean[:, positions])
         return codes
 
 
+def _answers(response: Response, codes: np.ndarray) -> np.ndarray:
+    """Return one randomised answer per code, a byte each; for -1, a state is drawn first."""
+    return response.randomise(response.with_drawn(codes.astype(np.uint8), codes < 0))
+
+
 def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
-    """Return the position of each cell among the declared states."""
+    """Return the position of each cell among the declared states; -1 is none of them."""
     states = column.states or ()
     are_integers = pa.types.is_integer(cells.type) and not cells.null_count
     if are_integers and column.run is not None:
         values: np.ndarray = cells.to_numpy()
         if values.min() >= column.run[0] and values.max() <= column.run[-1]:
             return values if column.run[0] == 0 else values.astype(np.int64) - column.run[0]
-    codes = value_codes(cells, states)
-    outside = int(np.count_nonzero(codes < 0))
-    if outside:
-        raise TableError(
-            f"Column {column.name!r}: {outside} cells are missing or not in the list of possible"
-            " values. List all possible values with --states, without looking at who has which."
-        )
-    return codes
+    return np.maximum(value_codes(cells, states), -1)
 
 
 def _numbers(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
-    """Return the cells of a continuous column as floats, none missing."""
+    """Return the cells of a continuous column as floats; NaN is missing."""
     if is_categorical(cells.type):
         raise TableError(
             f"Column {column.name!r} has a range but holds {cells.type}, not numbers. Declare"
             " possible values with --states instead."
         )
-    values = numeric_column(cells).astype(np.float64, copy=False)
-    gone = int(np.isnan(values).sum())
-    if gone:
-        raise TableError(
-            f"Column {column.name!r} has {gone} missing cells. Fill them in, or remove these"
-            " records."
-        )
-    return values
+    return numeric_column(cells).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -386,6 +395,10 @@ class RandomisedRecords(Procedure[PrivateCells]):
     def accumulator(self, *, identified: bool) -> PrivateCells:
         """Return an empty set of cells."""
         return PrivateCells(self.public, identified=identified)
+
+    def report(self, exact: PrivateCells) -> OwnerReport | None:
+        """Tell the owner alone which labels and cells counted as none."""
+        return exact.report()
 
     def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
         """Return the guarantees per label, attribute and record."""
@@ -543,6 +556,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
         table = open_declared(source.data, text=[source.label, *discrete], numbers=continuous)
+        source = replace(source, outside="none")
         return DeclaredTable(table, roles, declared, self.declared_classes(), source)
 
     def choose(self, public: DeclaredTable) -> RandomisedRecords:

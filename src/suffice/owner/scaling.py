@@ -15,8 +15,10 @@ import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -25,6 +27,7 @@ import pyarrow as pa
 
 from suffice.engines.summary import fit_pipeline
 from suffice.errors import ParameterError, TableError
+from suffice.kernels.sums import LARGEST_NUMBER
 from suffice.options import (
     ByColumn,
     Missing,
@@ -35,7 +38,6 @@ from suffice.options import (
 )
 from suffice.owner.labelled import (
     CATEGORIES,
-    MISSING,
     PIPELINE,
     CellFingerprint,
     LabelFingerprint,
@@ -49,7 +51,7 @@ from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
 from suffice.tables.columns import Classes, Roles, is_categorical, resolve_roles
-from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.pipeline import Column, Pipeline, encode
 from suffice.tables.rowhash import RowLanes
 from suffice.tables.sources import column_names, open_columns, open_declared, open_table, row_count
 from suffice.tables.table import Table
@@ -133,23 +135,46 @@ class PrivateRows:
         """Return how many rows the table has."""
         return row_count(self.table, self.roles.label or self.roles.features[0])
 
-    def encoded(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Return the columns of a batch before the affine end, numbers held to their ranges."""
-        columns = self.pipeline.encoded(batch)
-        if self.ranges:  # a copy, in which an end of a range is that end exactly
+    def encoded(self, batch: pa.RecordBatch, unknown: Counter[str]) -> np.ndarray:
+        """Return the columns of a batch before the affine end; no cell is an error.
+
+        Numbers are held to their ranges; one that is missing or infinite counts as declared, and is
+        left to `vectors` where its column has no range. A category that was not declared is none. A
+        coded column holds its two values, the lesser one for any other. ``unknown`` counts cells of
+        no declared value, by the name of their column.
+        """
+        pipeline = self.pipeline
+        columns = encode(batch, pipeline.columns, unknown=unknown)
+        if self.ranges or pipeline.map is not None:
+            # A copy, in which an end of a range is that end exactly.
             columns = columns.astype(np.float64)
+        declared = pipeline.fill
+        if declared is None:  # a given pipeline has no rule
+            declared = pipeline.mean if pipeline.map is None else np.zeros(len(columns))
         for column, (low, high) in self.ranges.items():
             j = self.positions(column)[0]
+            cells = columns[j]
             if column in self.coded:
-                strange = int(np.count_nonzero((columns[j] != low) & (columns[j] != high)))
-                if strange:
-                    raise TableError(
-                        f"Column {column!r}: {strange} cells are neither {low:g} nor {high:g}. A"
-                        " protected column holds two values. Declare them as its range (--range;"
-                        " Python: ranges)."
-                    )
-            np.clip(columns[j], low, high, out=columns[j])
-        return columns
+                unknown[column] += int(np.count_nonzero((cells != low) & (cells != high)))
+                cells[:] = np.where(cells == high, high, low)
+                continue
+            np.clip(np.where(np.isfinite(cells), cells, declared[j]), low, high, out=cells)
+        if pipeline.map is None:
+            return columns
+        columns = np.where(np.isfinite(columns), columns, declared[:, None])
+        with np.errstate(all="ignore"):
+            return pipeline.map.apply(columns)
+
+    def vectors(self, batch: pa.RecordBatch, unknown: Counter[str]) -> np.ndarray:
+        """Return the vectors of a batch (coordinates, rows); no cell is an error.
+
+        A number that is missing, infinite or too far from the mean counts as declared.
+        """
+        pipeline, columns = self.pipeline, self.encoded(batch, unknown)
+        with np.errstate(all="ignore"):
+            scaled = (columns - pipeline.mean[:, None]) * (1.0 / pipeline.scale)[:, None]
+        usable = np.abs(scaled) <= LARGEST_NUMBER
+        return pipeline.finished(np.where(usable, columns, pipeline.stand_ins[:, None])).T
 
     def positions(self, name: str) -> range:
         """Return the coordinates of a column."""
@@ -177,9 +202,8 @@ class PrivateRows:
         pipeline, positions = self.pipeline, self.positions(column.name)
         where = slice(positions.start, positions.stop)
         if column.categories is not None:
-            cells = list(np.eye(len(column.categories)))
-            if pipeline.fill is not None:
-                cells.append(pipeline.fill[where])
+            count = len(column.outputs)
+            cells = [*np.eye(count), np.zeros(count), pipeline.stand_ins[where]]
         elif column.name in self.ranges:
             cells = [np.array([end]) for end in self.ranges[column.name]]
         else:
@@ -188,6 +212,13 @@ class PrivateRows:
                 " every column of numbers (--range; Python: ranges)."
             )
         return [(cell - pipeline.mean[where]) / pipeline.scale[where] for cell in cells]
+
+
+class FilledWith(StrEnum):
+    """What a missing number can count as; an error would depend on a private cell."""
+
+    MEAN = "mean"
+    ZERO = "zero"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +238,9 @@ class PrivateScaling:
         Quantile of the public table's row lengths at which longer rows are shortened.
     intercept : float, optional
         Weight of the constant coordinate; 0 for none.
-    missing : str
-        What a missing value becomes: an error, the mean of its column, or zero.
+    missing : {"mean", "zero"}
+        What a missing number counts as: the middle of its declared range or the mean of the public
+        table, or zero.
     categories : mapping, optional
         Column to the list of its categories.
     pipeline : Pipeline, optional
@@ -245,7 +277,13 @@ class PrivateScaling:
     intercept: float | None = preprocessing_option(
         None, "Weight of the intercept, for example 1; 0 for none.", planned=False
     )
-    missing: Missing = option("error", **MISSING, planned=False)
+    missing: Missing = preprocessing_option(
+        "mean",
+        "What a missing number counts as: mean (of the public table, or the middle of its range) or"
+        " zero.",
+        choices=FilledWith,
+        planned=False,
+    )
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
     pipeline: Pipeline | None = option(None, **PIPELINE, planned=False)
     map: str | None = field(default=None, init=False)
@@ -295,6 +333,7 @@ class PrivateScaling:
                 missing=self.missing,
                 clip=self.clip,
                 map_spec=self.map,
+                undeclared="none" if public is None else "error",
             )
             pipeline = replace(fitted, origin=origin)
         rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
@@ -421,7 +460,7 @@ class PrivateScaling:
         if not scaled:
             mean, scale = [0.0] * len(mean), [1.0] * len(scale)
         middle = np.array(mean)
-        fill = {"error": None, "mean": middle, "zero": np.zeros_like(middle)}[self.missing]
+        fill = middle if self.missing == "mean" else np.zeros_like(middle)
         return Pipeline(
             tuple(columns),
             self.missing,
@@ -554,7 +593,7 @@ class PrivateTable(Public):
                     " private table."
                 )
         size = rows.count() if source.y is None else len(source.y)
-        return cls(rows, size, classes, source)
+        return cls(rows, size, classes, replace(source, outside="none"))
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, in parts."""
@@ -574,6 +613,7 @@ class RecordPass(ABC):
         self.labels = LabelFingerprint(classes, identified=identified)
         self.cells = CellFingerprint(table.schema, features) if identified else None
         self.count = 0
+        self.unknown = Counter[str]()  # cells of no declared value, by column: for the owner alone
 
     def lead(self) -> None:
         """Say that no records come before these."""
@@ -594,10 +634,27 @@ class RecordPass(ABC):
         if self.cells is not None and other.cells is not None:
             self.cells.merge(other.cells)
         self.count += other.count
+        self.unknown.update(other.unknown)
 
     @abstractmethod
     def result(self) -> Any:
         """Return the exact sums: private."""
+
+    def report(self) -> OwnerReport | None:
+        """Return which labels and cells counted as none, for the owner alone."""
+        lines = [
+            f"column {name!r}: {cells:,} cells hold no declared value; they count as none."
+            for name, cells in sorted(self.unknown.items())
+            if cells
+        ]
+        outside = self.labels.outside
+        if outside:
+            lines.append(
+                f"{outside:,} of {self.count:,} labels are missing or not in the class list;"
+                " they count as none. List all classes with --classes (Python: classes=...)."
+            )
+        facts = {"outside": outside, "unknown": {n: k for n, k in self.unknown.items() if k}}
+        return OwnerReport(tuple(lines), facts=facts) if lines else None
 
     @property
     def fingerprint(self) -> bytes:
@@ -628,10 +685,10 @@ class RecordProcedure(Procedure[R]):
             )
 
     def report(self, exact: R) -> OwnerReport | None:
-        """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
+        """Tell the owner alone what counted as none, and if the pipeline is of these very rows."""
         if exact.cells is not None and self.rows.named_rows:
             warn_of_same_rows(exact.cells.unordered(), self.rows.named_rows)
-        return None
+        return exact.report()
 
     def parameters(self, exact: R) -> Mapping[str, Any]:
         """Return the public description of the request."""

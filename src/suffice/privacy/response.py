@@ -144,12 +144,12 @@ class Response:
         Its answer is then no less protected, and says nothing: all states are as likely behind it.
         Words are drawn for every state, so that their number does not show how many are unknown.
         """
-        drawn = np.empty_like(states)
+        drawn = np.empty(states.size, dtype=states.dtype)
         start = 0
         for words in private_blocks(states.size):
             drawn[start : start + words.size] = words % np.uint64(self.states)
             start += words.size
-        return np.where(unknown, drawn, states)
+        return np.where(unknown, drawn.reshape(states.shape), states)
 
     def _kernel(self) -> Callable[[NDArray[Any], NDArray[np.uint64], NDArray[Any]], bool]:
         from suffice.kernels import response as kernel

@@ -647,6 +647,21 @@ class Pipeline:
         return tuple(name for column in self.columns for name in column.outputs)
 
     @property
+    def stand_ins(self) -> np.ndarray:
+        """What a private number that cannot be used counts as, before scaling, by coordinate.
+
+        It is the declared ``fill``; or the mean, where there is none, it is too far from the mean
+        to be scaled, or a map came in between.
+        """
+        from suffice.kernels.sums import LARGEST_NUMBER
+
+        if self.fill is None or self.map is not None:
+            return self.mean
+        with np.errstate(over="ignore"):
+            far = np.abs((self.fill - self.mean) / self.scale) > LARGEST_NUMBER
+        return np.where(far, self.mean, self.fill)
+
+    @property
     def norm_bound(self) -> float:
         """The largest 2-norm that an output row can have."""
         return math.hypot(self.bound, self.intercept)

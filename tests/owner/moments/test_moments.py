@@ -147,7 +147,7 @@ def test_categories_that_were_not_declared_count_as_none():
     asked = {"epsilon": 1.0, "delta": 1e-6, "ranges": ranges}
     mechanism = Moments(**asked, categories={"ward": ["north", "south"]})
     mechanism.release(table, label="sick", ledger=None, report=told.append)
-    assert "category that was not declared" in told[0].lines[0]
+    assert "cells hold no declared value; they count as none" in told[0].lines[0]
     assert told[0].facts["unknown"]["ward"] > 0
 
 

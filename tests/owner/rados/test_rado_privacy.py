@@ -64,7 +64,7 @@ def sums_of(X, y, seed, **options) -> Summed:
     summed = Summed(procedure, procedure.begin())
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
     with seeded(seed):
-        vectors = rows.pipeline.finished(rows.encoded(batch)).T
+        vectors = rows.vectors(batch, Counter())
         procedure.add_rows(summed.state, vectors, np.where(np.asarray(y) == 1, 1.0, -1.0))
         exact(summed)  # the last block is drawn here
     return summed
@@ -587,7 +587,7 @@ def test_numbers_that_a_given_pipeline_takes_for_categories_have_no_range():
     assert set(rows.ranges) == {"age", "z"}
     (batch,) = table.to_batches()
     groups = [rows.pipeline.outputs.index(f"grp={g}") for g in range(3)]
-    assert set(rows.encoded(batch)[groups].ravel()) == {0.0, 1.0}
+    assert set(rows.encoded(batch, Counter())[groups].ravel()) == {0.0, 1.0}
     with pytest.raises(ParameterError, match="no feature column of numbers"):
         Rados(**settings, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(Source(table))
 

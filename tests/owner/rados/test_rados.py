@@ -31,6 +31,7 @@ from suffice.owner.rados import (
     _signs,
     plan_rados,
 )
+from suffice.owner.source import Source
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.randomness import private_words
 from suffice.release.codec import decode
@@ -427,8 +428,17 @@ def test_what_does_not_go_together_is_refused_with_a_reason(options, reason):
 
 
 def test_a_protected_column_holds_two_values():
-    with pytest.raises(TableError, match=r"Column 'age': \d+ cells are neither 0 nor 100"):
-        of_table(protect=["age"], delta=0.01)
+    """Any other cell counts as the lesser one, as a missing one does."""
+    X = np.array([[0.0], [1.0], [7.0], [np.nan], [-np.inf]])
+    told = []
+    mechanism = Rados(protect=["x0"], delta=0.09, count=1, ranges=(0, 1), intercept=0.0)
+    made = mechanism.private_rows(Source(X))
+    vectors = made.vectors(pa.record_batch([X[:, 0]], ["x0"]), counted := Counter())
+    assert vectors.tolist() == [[-1.0, 1.0, -1.0, -1.0, -1.0]]
+    assert counted == {"x0": 3}
+    asked = {"ledger": None, "unprotected": True, "report": told.append}
+    mechanism.release(X, [0, 1, 0, 1, 0], **asked)
+    assert told[0].facts["unknown"] == {"x0": 3}
     odd = {"age": (0, 100), "hiv": (0.1, 0.7)}
     with pytest.raises(ParameterError, match="as 0 and 1"):
         of_table(protect=["hiv"], delta=0.01, ranges=odd)
@@ -438,10 +448,74 @@ def test_labels_are_given_once_and_are_of_their_classes():
     X, y = rows()
     with pytest.raises(ParameterError, match="once"):
         Rados().release(X, ledger=None)
-    with pytest.raises(TableError, match="labels are missing or not in the class list"):
-        released(X, y + 1)
     with pytest.raises(TableError, match="no rows"):
         released(X[:0], y[:0], ranges=(-1, 1))
+
+
+def test_no_private_cell_is_an_error_and_the_owner_alone_is_told():
+    """A missing number counts as declared, an undeclared category and a strange label as none."""
+    cells = pa.array([0.5, None, float("nan"), float("inf"), 1e308, -3.0, 0.25, 0.75])
+    ward = pa.array(["a", "b", "nobody's", None, "a", "b", "a", ""])
+    labels = [0, 1, 0, 1, 0, 7, None, 1]
+    table = pa.table({"x": cells, "ward": ward, "y": pa.array(labels)})
+    declared = {"ranges": {"x": (0, 1)}, "categories": {"ward": ["a", "b"]}}
+    for options in (
+        declared,
+        {**declared, "missing": "zero"},
+        {"standardize": "rows", "categories": declared["categories"]},
+        {"standardize": "none", "bound": 2.0, "categories": declared["categories"]},
+    ):
+        if "standardize" in options:  # numbers that are far, or infinite, cannot scale others
+            table = table.set_column(0, "x", pa.array([*cells.to_pylist()[:3], *[0.1] * 5]))
+        told = []
+        for noise in ({"unit": "label"}, {"unit": "record"}, {"noise_on": "records"}):
+            asked = {"epsilon": 1.0, "delta": 1e-3, "unit": "record", "count": 4, **noise}
+            release = Rados(**asked, **options).release(
+                table, label="y", ledger=None, unprotected=True, report=told.append
+            )
+            assert np.isfinite(release.arrays["rados"]).all()
+            assert told[-1].facts == {"outside": 2, "unknown": {"ward": 2}}
+
+
+def test_cells_become_what_is_declared_for_them():
+    mechanism = Rados(ranges={"x": (10, 30)}, categories={"ward": ["a", "b"]}, intercept=0.0)
+    numbers = [10.0, 30.0, np.nan, np.inf, 1e308, -5.0]
+    batch = pa.record_batch(
+        [pa.array(numbers), pa.array(["a", "b", "c", None, "a", "b"])], ["x", "ward"]
+    )
+    made = mechanism.private_rows(Source(pa.Table.from_batches([batch])))
+    x, a, b = made.vectors(batch, counted := Counter())
+    assert x.tolist() == [-1.0, 1.0, 0.0, 0.0, 1.0, -1.0]
+    assert a.tolist() == [1.0, -1.0, -1.0, 0.0, 1.0, -1.0]  # none is neither of both
+    assert b.tolist() == [-1.0, 1.0, -1.0, 0.0, -1.0, 1.0]
+    assert counted == {"ward": 1}
+    # No cell moves the coordinates of its column further than is paid for.
+    moves = np.array([a, b])[:, :, None] - np.array([a, b])[:, None, :]
+    assert np.linalg.norm(moves, axis=0).max() <= made.reach("ward")
+    lone = Rados(ranges={"x": (0, 1)}, categories={"ward": ["a"]})
+    rows_of_one = lone.private_rows(Source(pa.Table.from_batches([batch])))
+    assert rows_of_one.reach("ward") > 0  # from the only category to none
+
+
+def test_a_number_too_far_to_be_scaled_is_no_error():
+    X = np.array([[1e308, 0.5], [-1e200, 0.1], [np.inf, 0.2], [0.1, 0.3]])
+    mechanism = Rados(standardize="none", bound=1.0, missing="zero", intercept=0.0)
+    made = mechanism.private_rows(Source(X))
+    batch = pa.record_batch([*X.T], ["x0", "x1"])
+    assert made.vectors(batch, Counter()).tolist() == [[0.0, 0.0, 0.0, 0.1], [0.5, 0.1, 0.2, 0.3]]
+
+
+def test_a_label_of_no_class_is_drawn_by_a_fair_coin():
+    """Coordinate i is y_i b_si: a strange label is +1 in half of the draws (within 5 errors)."""
+    y = np.array([0, 1, 2, 2, 2, 2])
+    mechanism = Rados(count=64, signs="iid", **PLAIN)
+    signs = []
+    for _ in range(50):
+        sums = mechanism.release(np.eye(6), y, ledger=None, unprotected=True).arrays["rados"]
+        assert ((sums[:, 0] <= 0) & (sums[:, 1] >= 0)).all()
+        signs += [*np.sign(sums[:, 2:].sum(axis=0))]
+    assert set(signs) == {-1.0, 1.0}
+    assert abs(np.mean(signs)) < 5 / np.sqrt(len(signs))
 
 
 # ------------------------------------------------------------------ what it costs
