@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from suffice.engines.engine import Task, read_run
@@ -24,6 +25,7 @@ from suffice.owner.mean_operator import Candidates, MeanOperator, NoisySums, Sha
 from suffice.owner.proportions import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
+from suffice.release.release import encode
 from suffice.tables.sources import open_table
 from suffice.tables.table import rows_parts
 
@@ -43,6 +45,50 @@ def patients(rows: int = ROWS, seed: int = 0) -> pa.Table:
     sick = ((age + 10 * dose + rng.normal(0, 5, rows)) > 80).astype(np.int64)
     named = {"age": age, "dose": dose, "rare": rare, "ward": ward, "grade": grade, "sick": sick}
     return pa.table(named)
+
+
+def every_type(rows: int = 600, seed: int = 0) -> pa.Table:
+    """Return rows with a column of every type that features can have, and holes in all of them."""
+    rng = np.random.default_rng(seed)
+    whole, gone = rng.integers(0, 100, rows), rng.random((32, rows)) < 0.05
+    words = np.array(["north", "south", "west"])[rng.integers(0, 3, rows)]
+    texts, days = pa.string(), pa.array(whole, pa.int32())
+    ticks = pa.array(whole * 86_400_000 + 7, pa.int64())
+    columns = {
+        **{f"int {kind}": pa.array(whole, kind) for kind in (pa.int8(), pa.int64(), pa.uint16())},
+        **{
+            f"float {kind}": pa.array(whole / 7).cast(kind) for kind in (pa.float32(), pa.float64())
+        },
+        "half": pa.array((whole / 8).astype(np.float16)),
+        "decimal": pa.array(whole).cast(pa.decimal128(21, 2)),
+        "wide decimal": pa.array(whole).cast(pa.decimal256(40, 5)),
+        "boolean": pa.array(whole > 50),
+        "date": days.cast(pa.date32()),
+        "long date": days.cast(pa.date32()).cast(pa.date64()),
+        "time": pa.array(whole, pa.int32()).cast(pa.time32("s")),
+        "long time": pa.array(whole, pa.int64()).cast(pa.time64("us")),
+        "instant": ticks.cast(pa.timestamp("ms")),
+        "instant there": ticks.cast(pa.timestamp("ms", "Europe/Zurich")),
+        "duration": pa.array(whole, pa.int64()).cast(pa.duration("s")),
+        "text": pa.array(words, texts),
+        "large text": pa.array(words, pa.large_string()),
+        "dictionary": pa.array(words, texts).dictionary_encode(),
+        "small dictionary": pa.array(words).cast(pa.dictionary(pa.int8(), texts)),
+        "dictionary of numbers": pa.array(whole % 4, pa.int64()).dictionary_encode(),
+    }
+    holes = (pa.array(gone[k]) for k in range(len(columns)))
+    with_holes = {
+        name: pc.if_else(hole, pa.scalar(None, column.type), column)
+        for hole, (name, column) in zip(holes, columns.items(), strict=False)
+    }
+    return pa.table({**with_holes, "sick": rng.integers(0, 2, rows)})
+
+
+def released_on(place: Path, ledger: Path, engine: Any) -> bytes:
+    """Return a release of every type; a ledger answers the same request with the same bytes."""
+    paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
+    operator = MeanOperator(1.0, mechanism="laplace", missing="mean")
+    return encode(operator.release(place, label="sick", engine=engine, **paid))
 
 
 def write_pieces(table: pa.Table, folder: Path, cuts: list[int], group: int = 1 << 20) -> Path:

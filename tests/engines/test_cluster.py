@@ -11,14 +11,25 @@ import pyarrow.csv
 import pytest
 
 import engine_cases
-from engine_cases import Here, folded, merged_at_random, patients, write_pieces
+from engine_cases import (
+    Here,
+    debits,
+    every_type,
+    folded,
+    merged_at_random,
+    patients,
+    released_on,
+    write_pieces,
+)
 from suffice import errors
 from suffice.engines.engine import Cluster, Dask, Outcome, Threads, open_engine, read_run
+from suffice.engines.summary import PublicSummary
 from suffice.errors import EngineError, ParameterError, TableError
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.tables.sources import open_table
+from suffice.tables.table import rows_parts
 
 MARK = "quoted-cell-4711"
 
@@ -61,6 +72,26 @@ class Sent:
 
 def test_a_cluster_finds_the_bits_of_one_thread(pieces):
     assert folded(pieces, AtOnce()) == folded(pieces, Threads(1))
+
+
+def test_columns_of_every_type_travel(tmp_path):
+    """Dictionaries, which differ from piece to piece, once ended in a traceback."""
+    table = every_type()
+    place = write_pieces(table, tmp_path / "table", [150, 300, 450], 70)
+    summaries = []
+    for engine in (Threads(1), AtOnce()):
+        opened = open_table(place)
+        names = opened.schema.names
+        make = partial(PublicSummary, opened.schema)
+        summaries.append(engine.fold(rows_parts(opened, names), make).result())
+    first, second = summaries
+    assert first.rows_hash == second.rows_hash
+    assert (first.mean, first.counts, first.missing) == (second.mean, second.counts, second.missing)
+    assert first.sample.rows.to_pylist() == second.sample.rows.to_pylist()
+    assert min(first.missing[name] for name in names if name != "sick") > 0
+    one = released_on(place, tmp_path / "ledger", AtOnce())
+    assert released_on(place, tmp_path / "ledger", Threads(1)) == one
+    assert debits(tmp_path / "ledger") == 1  # the same request: the same rows, pipeline and labels
 
 
 def test_twenty_trees_of_neighbours_have_one_result(pieces):

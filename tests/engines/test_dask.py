@@ -18,10 +18,12 @@ from engine_cases import (
     cases,
     debits,
     digests,
+    every_type,
     folded,
     merged_at_random,
     new_ledger,
     patients,
+    released_on,
     splits,
     write_pieces,
 )
@@ -56,6 +58,13 @@ def release(path: Path, ledger: Path, engine, progress=None) -> bytes:
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
     operator = MeanOperator(1.0, mechanism="laplace")
     return encode(operator.release(path, label="sick", engine=engine, progress=progress, **paid))
+
+
+def test_columns_of_every_type_are_those_of_threads(tmp_path, engine):
+    place = write_pieces(every_type(), tmp_path / "table", [150, 300, 450], 70)
+    first = released_on(place, tmp_path / "ledger", engine)
+    assert released_on(place, tmp_path / "ledger", Threads(1)) == first
+    assert debits(tmp_path / "ledger") == 1
 
 
 def test_a_release_on_two_workers_is_that_of_threads(table, tmp_path, engine):

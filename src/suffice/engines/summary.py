@@ -161,15 +161,18 @@ class RowSample:
         self._rows: list[pa.RecordBatch] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what crosses to another process: rows as one message, not an array a column."""
+        """Return what crosses to another process: rows as one stream, with their dictionaries."""
         if self._rows:
             self._thin()
-        return self.__dict__ | {"_rows": [batch.serialize() for batch in self._rows]}
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._schema) as stream:
+            for batch in self._rows:
+                stream.write_batch(batch)
+        return self.__dict__ | {"_rows": sink.getvalue()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read the rows of that message."""
-        rows = [pa.ipc.read_record_batch(message, state["_schema"]) for message in state["_rows"]]
-        self.__dict__.update(state, _rows=rows)
+        """Read the rows of that stream."""
+        self.__dict__.update(state, _rows=[*pa.ipc.open_stream(state["_rows"])])
 
     def update(self, batch: pa.RecordBatch, keys: np.ndarray) -> None:
         """Take in rows and their keys."""
