@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "numbers-outside-their-range",
         "owner/responses.py",
-        "clipped = np.clip(values.astype(np.float64, copy=False), self.low, self.high)",
-        "clipped = values.astype(np.float64, copy=False)",
+        "clipped = np.clip(numbers, self.low, self.high)",
+        "clipped = numbers",
         (
             "owner/responses/test_responses.py::test_every_number_is_an_output_of_every_other",
             "owner/responses/test_responses.py::test_values_have_the_stated_noise_on_a_public_lattice",

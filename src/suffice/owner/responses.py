@@ -111,7 +111,8 @@ class Lattice:
 
         What is no number counts as the middle of the range.
         """
-        numbers = np.where(np.isnan(values), self.low + (self.high - self.low) / 2, values)
+        numbers = values.astype(np.float64, copy=False)
+        numbers = np.where(np.isnan(numbers), self.low + (self.high - self.low) / 2, numbers)
         clipped = np.clip(numbers, self.low, self.high)
         return np.rint(clipped / self.step).astype(np.int64)
 
