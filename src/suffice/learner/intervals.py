@@ -223,13 +223,15 @@ def optimism_by_trial(
     factor = cho_factor(hessian[np.ix_(used, used)])
     on_sample = replace(denoiser, rows=denoiser.rows.sample)
     operator, rows = denoiser.released, on_sample.rows
-    still, scores = on_sample(operator), problem.rows.sample.scores(model)
+    still = on_sample(operator)
+    chances = _label_chances(problem, problem.rows.sample.scores(model))
+    ends = np.cumsum(chances, axis=-1)
     # As many labels as there are vary less than those of a sample.
     few = np.sqrt(rows.labels / denoiser.rows.labels)
     weight, products, sizes = problem.operator_weight, [], []
     for _ in range(_TRIALS):
         noise = _released_noise(denoiser.noise, operator.shape, rng)
-        noise = noise + few * rows.combined((rows.weights * _label_noise(problem, scores, rng).T).T)
+        noise = noise + few * rows.combined((rows.weights * _label_noise(chances, ends, rng).T).T)
         if operator.ndim > 1:  # what all columns of M share is public, and was set right
             noise = noise - noise.mean(axis=1, keepdims=True)
         moved = (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
@@ -263,19 +265,24 @@ def _released_noise(
     return np.asarray(np.sqrt(noise.variance) * drawn)
 
 
-def _label_noise(
-    problem: FactoredProblem, scores: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Return fresh labels minus their means, as the model says how likely they are."""
+def _label_chances(problem: FactoredProblem, scores: np.ndarray) -> np.ndarray:
+    """Return how likely labels are, as the model says it: (n, K), or (n,) of the second class."""
     if scores.ndim > 1:
-        shares = softmax(scores, axis=1)
-        codes = (rng.random((len(shares), 1)) > np.cumsum(shares, axis=1)).sum(axis=1)
-        return np.eye(shares.shape[1])[np.minimum(codes, shares.shape[1] - 1)] - shares
+        return np.asarray(softmax(scores, axis=1))
     loss = problem.loss
-    chance = np.full(len(scores), 0.5)
-    if loss is not None and loss.link is not None:
-        chance = loss.link(scores)
-    return 2 * ((rng.random(len(scores)) < chance) - chance)
+    if loss is None or loss.link is None:
+        return np.full(len(scores), 0.5)
+    return np.asarray(loss.link(scores))
+
+
+def _label_noise(chances: np.ndarray, ends: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return fresh labels minus their means; ``ends`` are the chances summed along each row."""
+    if chances.ndim == 1:
+        return 2 * ((rng.random(len(chances)) < chances) - chances)
+    codes = (rng.random((len(chances), 1)) > ends).sum(axis=1)
+    noise = -chances
+    noise[np.arange(len(codes)), np.minimum(codes, chances.shape[1] - 1)] += 1.0
+    return noise
 
 
 @dataclass(frozen=True, eq=False)
