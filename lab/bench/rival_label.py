@@ -45,6 +45,7 @@ DELTA = 1e-6
 _PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of the mean loss; each starts at the one before
 _STEPS = 100  # of a softmax regression
 _FOLDS = 5  # of which each is held out for regressions, the first for trees
+_MOST_FOLDED = 10**7  # cells times classes of a regression: beyond, the first fold alone, for time
 _TREES = ((4, 200), (15, 200), (31, 50))  # leaves, and the fewest rows of one
 _MOST_TREES, _PATIENCE = 300, 10  # of boosting, and rounds without a better held-out likelihood
 _FEWEST_LEAVES = 40  # that the rows of a small table fill
@@ -175,7 +176,8 @@ def fit_softmax(
 def tuned_softmax(rows: np.ndarray, evidence: np.ndarray) -> np.ndarray:
     """Return the regression with the penalty of the best held-out likelihood, fold by fold."""
     likelihoods = np.zeros(len(_PENALTIES))
-    for fold in range(_FOLDS):
+    is_large = rows.size * evidence.shape[1] > _MOST_FOLDED
+    for fold in range(1 if is_large else _FOLDS):
         held_out = np.arange(len(rows)) % _FOLDS == fold
         theta = None
         for index, penalty in enumerate(_PENALTIES):
