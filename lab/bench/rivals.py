@@ -43,8 +43,8 @@ _ONE_ROUND = ("response", "response, trees", "lp-1st")  # of people who randomis
 _TWO_STAGES = ("lp-2st", "lp-2st, corrected", "lp-2st, trees")
 _LABEL_RIVALS = (*_ONE_ROUND, *_TWO_STAGES, "alibi", "kernel operator")
 _OURS_BY_RECORD = ("moments", "moments of ranks", "moments of ranks, degree 2")
-_OURS_BY_LABEL = ("operator", "operator of ranks", "operator of ranks, degree 2", "noisy labels")
 _OURS_LOCALLY = ("noisy labels, logistic", "noisy labels")
+_OURS_BY_LABEL = ("operator", "operator of ranks", "operator of ranks, degree 2", *_OURS_LOCALLY)
 # The last table, which is README's.
 _RECORD_TITLES = {
     "diffprivlib": "diffprivlib",
