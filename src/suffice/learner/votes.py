@@ -32,8 +32,9 @@ class VoteClassifier(Classifier):
         What is trained, on the rows as the release's pipeline maps them, intercept included.
         Logistic regression with lam = 1e-4 unless set.
     labels : {"largest", "shares"}, default="largest"
-        "largest": each row gets the class of its largest vote (with Gaussian noise the baseline of
-        Papernot et al. 2018, PATE). "shares": each row enters once per class, weighted by the
+        "largest": each row gets the class of its largest noisy vote. With Gaussian noise this is
+        GNMax of Papernot et al. 2018 (PATE), and not their stronger Confident-GNMax, which answers
+        only where parties agree. "shares": each row enters once per class, weighted by the
         proportions nearest to its votes; the estimator must take ``sample_weight``.
     class_weight
 

@@ -453,8 +453,8 @@ batch, soft, avg, vote and indiv are the paper's, at its lam = {LAM:g}; soft, vo
 with Gaussian noise at delta = {_DELTA:g} in the place of its pure noise, with the logistic factor
 two used and the exact mean norm of the rows. operator is ours: one noisy mean operator of the
 votes, learnt from by FactoredClassifier with everything chosen from the release. votes is the noisy
-table of votes, learnt from by the same; pate takes its largest vote per row as a label (Gaussian
-noise, logistic regression at lam = {LAM:g}).
+table of votes, learnt from by the same; pate takes its largest noisy vote per row as a label,
+without a test that parties agree (Gaussian noise, logistic regression at lam = {LAM:g}).
 
 A party's softmax is over the classes it has; it never votes for another. Every trial deals the
 records anew, and the noise is drawn afresh from the operating system: figures move a little.
