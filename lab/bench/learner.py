@@ -120,7 +120,7 @@ def whole_fits() -> list[dict]:
 
     import suffice as sf
 
-    warnings.simplefilter("ignore", UserWarning)
+    warnings.simplefilter("ignore")
     fits, results = {}, []
     for classes in (2, 10, 100):
         rows, labels = random_rows((100_000, 30), classes)
