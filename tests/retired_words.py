@@ -155,6 +155,7 @@ RETIRED = (
 
 ALLOWED = (
     Allowed("docs/*", r"^step$", "the head of a table of steps, one after the other"),
+    Allowed("*", r"ranks\+kernel", "the name of a feature map"),
     Allowed("docs/learner.md", r"kernel", "the kernel of the method mmd, a word of the paper"),
     Allowed("src/suffice/learner/ratio/*", r"kernel", "the kernel of the method mmd"),
     Allowed("*", r"operator, vote-table", "the values of --method"),

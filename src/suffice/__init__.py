@@ -1,7 +1,7 @@
 """Publish statistics from private data with a guarantee, and train classifiers from them.
 
-Owners: `advise` says which release to make. `plan_mean_operator` predicts how useful a release
-would be, and `MeanOperator` makes it.
+Owners: `advise` says which release to make, and `release_advised` makes it. `plan_mean_operator`
+predicts how useful a release would be, and `MeanOperator` makes it.
 `RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
 `Moments` noisy second moments of records, `LabelProportions` class proportions of bags. `Ledger`
 and `Budget` limit all releases together. `grant` answers a learner's proposal under a `Policy`.
@@ -49,6 +49,7 @@ _HOMES = {
     "load_survey": "suffice.owner.survey",
     "new_survey": "suffice.owner.survey",
     "advise": "suffice.owner.advice",
+    "release_advised": "suffice.owner.advice",
     "assign_bags": "suffice.owner.proportions",
     "plan_mean_operator": "suffice.owner.mean_operator",
     "plan_moments": "suffice.owner.moments",

@@ -18,11 +18,11 @@ from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode
 from suffice.release.release import encode
 from suffice.strict_json import read
-from suffice.tables.pipeline import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map
+from suffice.tables.pipeline import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map, mid_ranks
 
 SPECS = (
     "polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3", "ranks:50", "ranks+polynomial:2",
-    "components:2", "ranks+components:2",
+    "components:2", "ranks+components:2", "ranks+kernel:20",
 )  # fmt: skip
 rng = np.random.default_rng(3)
 COLUMNS = rng.normal(size=(4, 300)) * [[1], [10], [0.1], [3]] + 5
@@ -83,6 +83,30 @@ def test_the_components_of_ranks_are_those_of_scikit_learn():
     mapped -= mapped.mean(axis=1)[:, None]  # the pipeline does this
     theirs = PCA(3).fit_transform(standard.T).T
     assert np.allclose(np.abs(mapped), np.abs(theirs), rtol=0.01)
+
+
+def test_kernel_components_are_those_of_scikit_learn():
+    """`Nystroem` at our landmarks and width, then its `PCA`, on the same ranks."""
+    fitted = fit_map("ranks+kernel:6", COLUMNS, ONES)
+    ranks = np.empty_like(COLUMNS)
+    centre, spread = (fitted.arrays[name][:, None] for name in ("centre", "spread"))
+    mid_ranks(fitted.arrays["grid"], (COLUMNS - centre) / spread, ranks)
+    ranks *= np.sqrt(12)
+    landmarks = np.unique(fitted.arrays["landmarks"].T, axis=0)
+    assert all((np.abs(ranks.T - row).max(axis=1) < 1e-12).any() for row in landmarks)
+    values, vectors = np.linalg.eigh(rbf_kernel(landmarks, gamma=fitted.arrays["gamma"][0]))
+    root = vectors / np.sqrt(np.maximum(values, 1e-9)) @ vectors.T
+    theirs = PCA(6).fit_transform(
+        rbf_kernel(ranks.T, landmarks, gamma=fitted.arrays["gamma"][0]) @ root
+    )
+    mapped = fitted.apply(COLUMNS)
+    mapped -= mapped.mean(axis=1)[:, None]  # the pipeline does this
+    assert np.allclose(np.abs(mapped), np.abs(theirs.T), atol=0.01)
+    assert (np.diff(mapped.std(axis=1)) < 0).all()  # lengths are kept
+
+
+def test_a_kernel_of_ranks_has_at_most_as_many_components_as_landmarks():
+    assert len(fit_map("ranks+kernel:700", COLUMNS, ONES).outputs) <= 500
 
 
 @pytest.mark.parametrize("kind", ["components", "ranks+components"])

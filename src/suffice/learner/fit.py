@@ -15,6 +15,7 @@ from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel, learner_name
 from suffice.learner.operator import CONSTANT, MAJORITY_HIDDEN, risk_of_guess, warnings_of
+from suffice.models.trees import ENOUGH_LABELS
 from suffice.plain_text import listed
 from suffice.release.release import Release
 
@@ -187,6 +188,8 @@ class Learning:
         Returns the `Report` of a fitted model.
     instead : str
         Of a kind without an estimator: what to use instead.
+    defaults : callable
+        Returns the options that are taken where none was set.
     """
 
     estimator: Callable[[Options], Any] | None = None
@@ -195,6 +198,7 @@ class Learning:
     uses_rows: bool = False
     report: Callable[[Any], Report] = report_of
     instead: str = ""
+    defaults: Callable[[Sequence[Release]], Options] = lambda _: {}
 
     def unused(self, rows: Any, options: Options) -> list[str]:
         """Return the names of the options that were set but that this kind does not take.
@@ -229,7 +233,7 @@ class Learning:
                 "These releases belong to public rows. Pass these rows with --rows (Python:"
                 " rows=...)."
             )
-        settings = _without_defaults(options)
+        settings = _without_defaults(options) or dict(self.defaults(releases))
         if progress is not None and "progress" in self.options(settings):
             settings["progress"] = progress
         of_rows = ("sample_weight", *PASSES)
@@ -375,7 +379,18 @@ _OPERATOR = Learning(
 )
 
 
-def _of_each_row(module: str, name: str, *own_options: str) -> Learning:
+def _trees_if_enough(releases: Sequence[Release]) -> Options:
+    """Return trees as the estimator where randomised labels count as enough exact ones.
+
+    A label that is kept with probability a, and becomes each other one with b, counts as (a - b)^2
+    exact ones (`suffice.owner.forecast.effective_labels`).
+    """
+    slopes = [release.arrays["channel"][0, :2] for release in releases]
+    counted = sum(r.rows * (a - b) ** 2 for r, (a, b) in zip(releases, slopes, strict=True))
+    return {"estimator": "hist-gradient-boosting"} if counted >= ENOUGH_LABELS else {}
+
+
+def _of_each_row(module: str, name: str, *own_options: str, **settings: Any) -> Learning:
     """Return what is learnt from what is said of each row: the operator's learner, unless chosen.
 
     Where the caller chose an estimator, the class of this name trains it, and takes these options.
@@ -390,7 +405,7 @@ def _of_each_row(module: str, name: str, *own_options: str) -> Learning:
         own = own_options if "estimator" in options else _OPERATOR.options(options)
         return ("sample_weight", *own)
 
-    return Learning(estimator, taken, rows=True)
+    return Learning(estimator, taken, rows=True, **settings)
 
 
 _FITTED = Learning(
@@ -399,7 +414,11 @@ _FITTED = Learning(
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
     "label-responses": _of_each_row(
-        "noisy_labels", "NoisyLabelClassifier", "estimator", "class_weight"
+        "noisy_labels",
+        "NoisyLabelClassifier",
+        "estimator",
+        "class_weight",
+        defaults=_trees_if_enough,
     ),
     "responses": Learning(
         lambda options: _class_of("SpreadClassifier")(**options),

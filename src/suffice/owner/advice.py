@@ -28,6 +28,7 @@ import pyarrow as pa
 from suffice.engines.engine import Computing
 from suffice.engines.summary import Summary, fit_pipeline
 from suffice.errors import ParameterError
+from suffice.models.trees import ENOUGH_LABELS
 from suffice.options import (
     REQUIRED,
     Group,
@@ -39,6 +40,7 @@ from suffice.options import (
 )
 from suffice.owner.forecast import Plan, PublicMoments, check_balance, effective_labels
 from suffice.owner.labelled import PublicRows, public_summary
+from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import Candidates, MeanOperator, choose
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.moments import CLIP, Moments, calibrated_moments
@@ -48,6 +50,7 @@ from suffice.owner.source import PublicSource, Source
 from suffice.privacy.calibrate import check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import round_up
 from suffice.release.columns import Added
+from suffice.release.release import Release
 from suffice.tables.columns import Classes, Roles, check_classes, resolve_roles
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
@@ -176,6 +179,24 @@ class Candidate:
         return None if self.labels is not None else self.correlation_left
 
 
+# Components of a kernel of ranks up to so many rows times epsilon: with more, noise hides them
+# (lab/bench/rule.py). Beyond the last entry there are _MOST_COMPONENTS.
+_COMPONENTS: Mapping[int, int] = {2_000: 50, 10_000: 100, 40_000: 200}
+_MOST_COMPONENTS = 400
+
+
+def kernel_map(rows: int, epsilon: float) -> str:
+    """Return the feature map for the mean operator of so many public rows.
+
+    Examples
+    --------
+    >>> kernel_map(10_000, 0.1), kernel_map(10_000, 1.0), kernel_map(100_000, 1.0)
+    ('ranks+kernel:50', 'ranks+kernel:100', 'ranks+kernel:400')
+    """
+    fitting = (size for most, size in _COMPONENTS.items() if rows * epsilon <= most)
+    return f"ranks+kernel:{next(fitting, _MOST_COMPONENTS)}"
+
+
 def candidates(question: Question, width: int, summary: Summary | None) -> list[Candidate]:
     """Return the releases that protect what is private, without their forecasts.
 
@@ -186,16 +207,13 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
     ``width`` is the number of coordinates of a row without a map, ``summary`` what a pass over
     public rows yielded. A map is offered if it can be fitted and its noise can be borne.
     """
-    labels = question.private == Private.LABELS
-    most = max(_MOST_PRODUCTS, width)
-    fitted = [name for name in (_RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
-    maps = [None, *fitted] if labels or summary is not None else [None]
     promise: dict[str, Any] = {
         "epsilon": question.epsilon, "delta": question.delta, "classes": question.classes,
     }  # fmt: skip
-    if labels:
-        gaps = summary is not None and any(summary.missing.values())
-        promise["missing"] = "mean" if gaps else "error"
+    if question.private == Private.LABELS:
+        assert summary is not None  # noqa: S101  # for the type checker: rows are public
+        promise["missing"] = "mean" if any(summary.missing.values()) else "error"
+        maps = [None, _RANKS, kernel_map(summary.rows, question.epsilon)]
         operators = [MeanOperator(**promise, map=name) for name in maps]
         trees = MeanOperator(**{**promise, "delta": 0.0}, mechanism="response")
         return [
@@ -203,6 +221,9 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
             Candidate("randomised labels, trees", trees, _TREES),
         ]
     offered = []
+    most = max(_MOST_PRODUCTS, width)
+    fitted = [name for name in (_RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
+    maps = [None, *fitted] if summary is not None else [None]
     promise["standardize"] = question.public
     if question.delta > 0:
         moments = [Moments(**promise, map=name) for name in maps]
@@ -433,17 +454,14 @@ def _cell_noise(mechanism: RandomizedResponse, summary: Summary) -> Iterator[flo
         yield float(spread.mean() - 1)
 
 
-# From so many effective labels on, trees on randomised labels beat a linear model of the mean
-# operator on most tables that we tried; below, they learn the randomisation.
-ENOUGH_LABELS = 2_000
-# Ranks and their products help where tails are heavy. Where they are light, ranks hide the gaps
-# between clusters. The mean operator of few columns clips few rows, so that ranks, though not their
-# products, help it all the same.
+# Of moments, ranks and their products help where tails are heavy. Where they are light, ranks hide
+# the gaps between clusters.
 _HEAVY = 1.5  # excess kurtosis of half of the columns
-_FEW = 50  # coordinates without a map
 _LIGHT: Mapping[str, float] = {_RANKS: 0.9, _PRODUCTS: 0.82}  # of the worth where tails are light
+# Kernel components beat ranks, and ranks plain rows, on most tables of lab/bench/rule.py, unless
+# noise leaves less than 6 of 7 parts of what it leaves of ranks (epsilon 0.1 without delta).
+_OPERATOR_WORTH: Mapping[str, float] = {"": 1.0, _RANKS: 1.03, "ranks+kernel": 1.2}
 _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
-    MeanOperator: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.23},
     Moments: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.12},
     Rados: {None: 0.98},
     RandomizedResponse: {None: 0.8},
@@ -451,22 +469,21 @@ _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
 
 
 def _merit(candidate: Candidate, facts: PublicFacts) -> float:
-    """Return what candidates are compared by: the part that noise leaves, times a map's worth."""
+    """Return what candidates are compared by: the part that noise leaves, times a map's worth.
+
+    Of private labels, trees come first where randomised labels are enough for them.
+    """
     if candidate.estimator is not None:
         enough = candidate.labels is not None and candidate.labels >= ENOUGH_LABELS
-        return 2.0 if enough else 0.0
+        return 2.0 if enough else -1.0
     if candidate.correlation_left is None:  # without public rows: in the order of the list
         return 0.0
+    if isinstance(candidate.mechanism, MeanOperator):
+        return candidate.correlation_left * _OPERATOR_WORTH[(candidate.map or "").partition(":")[0]]
     worth = _WORTH[type(candidate.mechanism)][candidate.map]
-    if candidate.map is not None and not _ranks_help(candidate, facts):
+    if candidate.map is not None and facts.tails < _HEAVY:
         worth *= _LIGHT[candidate.map]
     return candidate.correlation_left * worth
-
-
-def _ranks_help(candidate: Candidate, facts: PublicFacts) -> bool:
-    """Say whether public columns are of a sort that ranks helped on other tables."""
-    of_operator = isinstance(candidate.mechanism, MeanOperator) and candidate.map != _PRODUCTS
-    return (of_operator and facts.width <= _FEW) or facts.tails >= _HEAVY
 
 
 _LITTLE = 0.5  # of the signal
@@ -490,9 +507,15 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
             f"Randomised labels count as {trees.labels:,.0f} exact ones. Trees want about"
             f" {ENOUGH_LABELS:,}, so these are {enough}."
         )
-    maps = {candidate.map for candidate in offered}
-    if best.estimator is None and name in {"mean-operator", "moments"} and len(maps) > 1:
-        if best.map is None and not _ranks_help(best, facts):
+    if best.map == _RANKS and name == "mean-operator":
+        yield _WHY_MAP[_RANKS]
+    elif best.map is not None and name == "mean-operator":
+        yield (
+            "Smooth functions of ranks let a linear model follow curves. Its coefficients are of"
+            " these functions: for coefficients of your own columns, leave --map out."
+        )
+    elif name == "moments" and question.public is not None:
+        if best.map is None and facts.tails < _HEAVY:
             yield (
                 "Public columns have light tails. Ranks among public rows help where tails are"
                 " heavy."
@@ -772,3 +795,75 @@ def advise(
         balance=balance,
     )  # fmt: skip
     return answer(question, Source(X, label=label, features=features, drop=tuple(drop)))
+
+
+def release_advised(
+    X: Any,
+    y: Any = None,
+    *,
+    private: str,
+    epsilon: float,
+    delta: float = 0.0,
+    ledger: Ledger | None,
+    dataset: str | None = None,
+    request: str | None = None,
+    label: str | None = None,
+    public: Any = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    classes: Sequence[Any] = (0, 1),
+) -> Release:
+    """Make the release that `advise` picks: it protects each label, or each record.
+
+    What is released, its feature map and its noise are chosen from public facts alone. The release
+    states its guarantee, and `suffice.learner.fit.fit` knows which learner takes it.
+
+    Parameters
+    ----------
+    X, y : table and labels
+        The private table, and its labels unless ``label`` names their column.
+    private : {"labels", "records"}
+        What is private: the labels of public rows, or whole records.
+    epsilon, delta : float
+        Epsilon and delta of each label or record. Without delta there is no Gaussian noise.
+    ledger : Ledger or None
+        The ledger that is charged; None for none.
+    dataset, request : str, optional
+        The data set's name in the ledger, and the name of the request.
+    label, public, features, drop, classes
+        As of `advise`.
+
+    Returns
+    -------
+    Release
+        The advised release.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is outside its domain, or there is nothing to compare.
+    BudgetError
+        If the budget does not suffice. Nothing is drawn then.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> made = suffice.release_advised(X, labels, private="labels", epsilon=1.0, ledger=None)
+    >>> made.kind, made.pipeline.map.kind
+    ('mean-operator', 'ranks+kernel')
+    """
+    advice = advise(
+        X, epsilon, delta, private=private, label=label, public=public, features=features,
+        drop=drop, classes=classes,
+    )  # fmt: skip
+    if advice.best.signal_left is None and advice.best.estimator is None:
+        raise ParameterError(
+            "No public rows tell which release is good. Pass public rows (public=...), or make one"
+            " of the releases that advise lists by its own name."
+        )
+    return advice.mechanism.release(
+        X, y, label=label, features=features, drop=tuple(drop), ledger=ledger, dataset=dataset,
+        request=request,
+    )  # fmt: skip

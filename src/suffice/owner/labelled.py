@@ -223,7 +223,7 @@ class Preprocessing:
     categories : mapping of str to sequence, optional
         Declared categories by column. Default: those that occur in the public rows.
     map : str, optional
-        A public feature map: "ranks", "ranks+polynomial:2", "components:50",
+        A public feature map: "ranks+kernel:100", "ranks", "ranks+polynomial:2", "components:50",
         "ranks+components:50", "rff:512", "nystroem:200", "polynomial:2", "pca:50" or "whiten:50".
     min_count : int
         Categories of fewer public rows are joined into one.
@@ -244,8 +244,8 @@ class Preprocessing:
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
     map: str | None = preprocessing_option(
         None,
-        "Public feature map: ranks, ranks+polynomial:2, components:50, ranks+components:50,"
-        " rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
+        "Public feature map: ranks+kernel:100, ranks, ranks+polynomial:2, components:50,"
+        " ranks+components:50, rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
     )
     min_count: int = preprocessing_option(
         1,

@@ -73,6 +73,7 @@ _PREFIX = "pipeline.map."
 _PICKED = 500  # rows whose distances tell the width of a kernel
 _GRID = 200  # quantiles of each column, unless their number is given
 _POLYNOMIALS = ("polynomial", "ranks+polynomial")  # their size is a degree
+_LANDMARKS = 500  # of a kernel of ranks, and the most components it can have
 _UNIFORM_SPREAD = math.sqrt(1 / 12)  # standard deviation of a rank
 
 Shape = tuple[int, ...]
@@ -85,8 +86,8 @@ class FeatureMap:
     Parameters
     ----------
     kind : str
-        One of MAPS: polynomial, rff, nystroem, pca, whiten, components, ranks, ranks+polynomial or
-        ranks+components.
+        One of MAPS: polynomial, rff, nystroem, pca, whiten, components, ranks, ranks+polynomial,
+        ranks+components or ranks+kernel.
     size : int
         The degree of a polynomial, the number of quantiles of ranks, else that of coordinates.
     arrays : mapping of str to ndarray
@@ -272,6 +273,36 @@ def _rank_components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> No
     _components(arrays, ranks, out)
 
 
+def _fit_rank_kernel(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
+    """Return landmarks among public rows, and the components of a Gaussian kernel of ranks.
+
+    With K the kernel of all pairs of landmarks and k(x) that of a row with each of them, a row
+    becomes f(x) = K^(-1/2) k(x) (Williams & Seeger 2001), and then its first principal components
+    over public rows, at their own lengths: even noise then hides those first that matter least.
+    """
+    grid = fit_grid(columns, weights, _GRID)
+    ranks = np.empty_like(columns)
+    mid_ranks(grid, columns, ranks)
+    ranks /= _UNIFORM_SPREAD
+    landmarks = np.ascontiguousarray(ranks[:, evenly_spaced(weights, _LANDMARKS)])
+    gamma = np.array([_median_gamma(ranks, weights)])
+    values, vectors = np.linalg.eigh(np.exp(-gamma[0] * _squared_distances(landmarks)))
+    # A landmark that repeats has no direction of its own.
+    root = (vectors / np.sqrt(np.maximum(values, 1e-9))) @ vectors.T
+    arrays = {"grid": grid, "landmarks": landmarks, "gamma": gamma}
+    rows = np.empty((_LANDMARKS, ranks.shape[1]))
+    _nystroem({**arrays, "whitening": root}, ranks, rows)
+    rows -= weighted_moments(rows, weights)[0][:, None]
+    components = _fit_components(rows, weights, size, whiten=False)["components"]
+    return {**arrays, "whitening": np.ascontiguousarray(components @ root)}
+
+
+def _rank_kernel(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    ranks = np.empty_like(columns)
+    mid_ranks(arrays["grid"], columns, ranks)
+    _nystroem(arrays, ranks / _UNIFORM_SPREAD, out)
+
+
 def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
     """Write every product of at most so many columns, once each."""
     from suffice.kernels import maps
@@ -374,6 +405,18 @@ MAPS: Mapping[str, _Kind] = {
         },
         fit=_fit_rank_components,
         apply=_rank_components,
+        keeps_lengths=True,
+    ),
+    "ranks+kernel": _Kind(
+        outputs=_rows_of("whitening"),
+        shapes=lambda width, outputs, size: {
+            "grid": (width, _GRID),
+            "landmarks": (width, _LANDMARKS),
+            "whitening": (min(outputs, size), _LANDMARKS),
+            "gamma": (1,),
+        },
+        fit=_fit_rank_kernel,
+        apply=_rank_kernel,
         keeps_lengths=True,
     ),
 }

@@ -10,7 +10,7 @@ import pytest
 
 import suffice as sf
 from suffice.engines.engine import Computing
-from suffice.errors import ParameterError, TableError
+from suffice.errors import BudgetError, ParameterError, TableError
 from suffice.learner.fit import fit
 from suffice.owner.advice import (
     Private,
@@ -19,9 +19,11 @@ from suffice.owner.advice import (
     _kept_by_sums,
     candidates,
     heavy_tails,
+    kernel_map,
 )
 from suffice.owner.forecast import PublicMoments, effective_labels
 from suffice.owner.labelled import public_summary
+from suffice.release.release import encode
 from suffice.tables.sources import open_table
 
 KINDS = tuple(map(str, Private))
@@ -156,10 +158,11 @@ def test_effective_labels_are_those_of_the_unbiased_estimate():
     assert effective_labels(1, epsilon, 5) == pytest.approx(((odds - 1) / (odds + 4)) ** 2)
 
 
-def test_trees_are_advised_from_2000_effective_labels_on():
+def test_trees_are_advised_from_1500_effective_labels_on():
+    """Of balanced labels at epsilon 1, 1 in 4.683 counts: 7,024 of them are 1,500."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(9_500, 2))
-    few = sf.advise(rows[:9_200], epsilon=1.0, private="labels")
+    rows = rng.normal(size=(7_100, 2))
+    few = sf.advise(rows[:7_000], epsilon=1.0, private="labels")
     many = sf.advise(rows, epsilon=1.0, private="labels")
     assert few.best.estimator is None
     assert many.best.estimator == "hist-gradient-boosting"
@@ -168,16 +171,70 @@ def test_trees_are_advised_from_2000_effective_labels_on():
     assert unequal.best.estimator is None
 
 
-def test_products_are_advised_where_tails_are_heavy_and_the_noise_leaves_them():
+@pytest.mark.parametrize(
+    ("epsilon", "components"), [(0.1, 50), (1.0, 100), (5.0, 200), (30.0, 400)]
+)
+def test_components_grow_with_what_noise_leaves(epsilon, components):
+    assert kernel_map(4_000, epsilon) == f"ranks+kernel:{components}"
+
+
+def test_products_of_moments_are_advised_where_tails_are_heavy_and_the_noise_leaves_them():
     rng = np.random.default_rng(0)
     heavy, light = rng.laplace(size=(6000, 6)), rng.normal(size=(6000, 6))
 
     def advised(rows: np.ndarray, epsilon: float) -> str | None:
-        return sf.advise(rows, epsilon, 1e-6, private="labels").best.map
+        own, public = rows[:5000], rows[5000:]
+        return sf.advise(own, epsilon, 1e-6, private="records", public=public).best.map
 
-    assert advised(heavy, 1.0) == "ranks+polynomial:2"
+    assert advised(heavy, 3.0) == "ranks+polynomial:2"
     assert advised(heavy, 0.01) != "ranks+polynomial:2"
-    assert advised(light, 1.0) == "ranks"
+    assert advised(light, 3.0) != "ranks+polynomial:2"
+
+
+def test_one_call_makes_the_advised_release_and_fit_takes_its_learner():
+    """Products of columns, which plain rows tell nothing of; then enough labels for trees."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(8_000, 3))
+    labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    settings = {"private": "labels", "delta": 1e-6, "ledger": None}
+    few = sf.release_advised(rows[:3_000], labels[:3_000], epsilon=1.0, **settings)
+    assert few.pipeline.map.kind == "ranks+kernel"
+    assert few.guarantee.epsilon <= 1
+    assert fit(few, rows[:3_000]).score(rows, labels) > 0.85
+    plain = sf.MeanOperator(1.0, 1e-6).release(rows[:3_000], labels[:3_000], ledger=None)
+    assert fit(plain, rows[:3_000]).score(rows, labels) < 0.6
+    many = sf.release_advised(rows, labels, epsilon=1.0, **settings)
+    assert many.kind == "label-responses"
+    assert type(fit(many, rows)).__name__ == "NoisyLabelClassifier"
+    assert type(fit(many, rows, lam=0.1)).__name__ == "FactoredClassifier"
+
+
+def test_one_call_charges_the_ledger_and_repeats_its_bytes(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    ledger = sf.Ledger(tmp_path / "a.ledger", {"ill": sf.Budget(epsilon=1.5)})
+    call = {"private": "labels", "epsilon": 1.0, "ledger": ledger, "dataset": "ill"}
+    first = sf.release_advised(rows, labels, **call)
+    again = sf.release_advised(rows, 1 - labels, **call)
+    assert encode(first) == encode(again)
+    with pytest.raises(BudgetError):
+        sf.release_advised(rows, labels, **call | {"epsilon": 0.7})
+
+
+def test_kernel_components_are_advised_where_the_noise_leaves_them():
+    rows = np.random.default_rng(0).normal(size=(12_000, 5))
+    with_delta, without = (
+        sf.advise(rows, 0.1, delta, private="labels").best.map for delta in (1e-6, 0.0)
+    )
+    assert with_delta == "ranks+kernel:50"
+    assert without == "ranks"
+
+
+def test_one_call_refuses_to_guess_without_public_rows():
+    with pytest.raises(ParameterError, match="public rows"):
+        sf.release_advised(
+            np.ones((9, 2)), np.ones(9), private="records", epsilon=1.0, delta=1e-6, ledger=None
+        )
 
 
 def test_more_noise_leaves_less():
@@ -283,9 +340,15 @@ def test_a_public_table_without_a_column_is_an_error():
 
 
 def test_wide_tables_are_not_offered_products():
-    question = Question(private="labels", epsilon=1.0)
-    assert [c.map for c in candidates(question, 30, None)] == [None, "ranks", None]
-    assert "ranks+polynomial:2" in [c.map for c in candidates(question, 10, None)]
+    table = open_table(np.random.default_rng(0).normal(size=(50, 2)))
+    summary = public_summary(table, table.schema.names, frozenset(), Computing())
+    question = Question(private="records", epsilon=1.0, delta=1e-6)
+    wide, narrow = (
+        [c.map for c in candidates(question, width, summary) if c.mechanism.name == "moments"]
+        for width in (30, 10)
+    )
+    assert wide == [None, "ranks"]
+    assert narrow == [None, "ranks", "ranks+polynomial:2"]
 
 
 def test_tails_are_the_median_excess_kurtosis_of_public_numbers():
