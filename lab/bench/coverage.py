@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 import suffice as sf
 from suffice.learner.fit import fit
@@ -306,6 +306,35 @@ def risk(folder: Path | None) -> Iterator[Line]:
             draw = partial(_risk, maker, epsilon)
             setting = f"epsilon {epsilon:g}, default settings"
             yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw)
+    for classes in (3, 10, 26):
+        for epsilon in (0.3, 1.0):
+            name, setting = f"mixture, {classes} classes, 4,000 rows", f"epsilon {epsilon:g}"
+            draw = partial(_risk_of_many, classes, epsilon)
+            yield Line(
+                "FactoredClassifier.risk_interval_",
+                name,
+                f"{setting}, default settings",
+                0.95,
+                draw,
+            )
+
+
+def _risk_of_many(classes: int, epsilon: float, seed: int) -> Outcome:
+    """Each class has three clusters, and sizes of classes differ."""
+    rng = np.random.default_rng((9, classes, seed))
+    centres = 1.4 * rng.normal(size=(3 * classes, 15))
+    sizes = np.repeat(np.exp(0.5 * rng.normal(size=classes)), 3)
+    clusters = rng.choice(3 * classes, size=4000, p=sizes / sizes.sum())
+    X = centres[clusters] + rng.normal(size=(4000, 15))
+    logs = X @ centres.T - (centres**2).sum(axis=1) / 2 + np.log(sizes)
+    chances = softmax(logs, axis=1).reshape(4000, classes, 3).sum(axis=2)
+    labels = np.minimum((chances.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1), classes - 1)
+    mixed = X @ rng.normal(size=(15, 15))
+    owner = sf.MeanOperator(epsilon, _DELTA, classes=list(range(classes)), mechanism="gaussian")
+    release = owner.release(mixed, labels, ledger=None)
+    model = sf.FactoredClassifier().fit_release(release, mixed)
+    low, high = model.risk_interval_
+    return within([low], -(chances * np.log(model.predict_proba(mixed))).sum(axis=1).mean(), [high])
 
 
 def _risk(maker: Maker, epsilon: float, seed: int) -> Outcome:

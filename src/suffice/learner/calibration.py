@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logit, logsumexp, ndtri, softmax
+from scipy.special import betaln, expit, logit, logsumexp, ndtri, softmax
 
 # log10 R^2 of slopes: its range, and the steps of a coarse and a fine grid. Halving the steps moves
 # probabilities by less than 1e-3.
@@ -109,6 +109,37 @@ def _mean_share(log_likelihoods: np.ndarray) -> float:
     fits = log_likelihoods + np.log(_GRID * (1 - _GRID))
     likely = np.exp(fits - fits.max())
     return float(likely @ _GRID / likely.sum())
+
+
+def expected_shares(measured: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and deviation of the proportions of K classes, measured with Gaussian noise.
+
+    A priori each is one of Dirichlet's proportions with some alpha, which all of them together make
+    likely: of equal classes noise is removed, and of unequal ones their sizes stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> expected_shares(np.array([0.95, 0.1, -0.05]), 0.05)[0].round(2)
+    array([0.92, 0.07, 0.01])
+    """
+    classes, grid = len(measured), _GRID**2  # fine where proportions are small
+    fits, means, squares = [], [], []
+    # From most classes empty to all alike but for a tenth.
+    for alpha in 10.0 ** np.arange(-0.5, 2.1, 0.5):
+        rest = alpha * (classes - 1)
+        prior = (alpha - 1) * np.log(grid) + (rest - 1) * np.log1p(-grid) - betaln(alpha, rest)
+        logs = prior + np.log(_GRID) - ((grid - measured[:, None]) / error) ** 2 / 2
+        total = logsumexp(logs, axis=1, keepdims=True)
+        likely = np.exp(logs - total)
+        fits.append(float(total.sum()))
+        means.append(likely @ grid)
+        squares.append(likely @ grid**2)
+    weights = softmax(fits)
+    mean, square = weights @ np.array(means), weights @ np.array(squares)
+    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    mean = np.maximum(mean, 1e-3 / classes)  # as in `class_proportions`
+    return mean / mean.sum(), deviation
 
 
 def calibrate_by_labels(

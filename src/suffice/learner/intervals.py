@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.learner.base import FeatureUnits, LinearModel, MissingFigureError
+from suffice.learner.calibration import calibrate_by_product, expected_shares
 from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
 from suffice.learner.penalty import least_ridge, optimism, spreads
 from suffice.learner.problem import side_by_side
@@ -195,7 +196,11 @@ _TRIALS = 8
 
 
 def optimism_by_trial(
-    problem: FactoredProblem, model: np.ndarray, lam: float, denoiser: Denoiser
+    problem: FactoredProblem,
+    model: np.ndarray,
+    lam: float,
+    denoiser: Denoiser,
+    calibrated: np.ndarray | None = None,
 ) -> tuple[float, float]:
     """Return by how much a model's risk is too small, and the deviation of the mended risk.
 
@@ -211,7 +216,8 @@ def optimism_by_trial(
 
     ``problem`` has the released operator, in the coordinates that ``denoiser`` returns, and
     ``model`` is fitted to what that returns. The deviation is that of `optimism`, and of the
-    draws here. The same numbers are drawn every time.
+    draws here. The same numbers are drawn every time. Of a model that is ``calibrated`` later, that
+    says how labels vary, and both are those of the scores without the last coordinate.
     """
     rng = np.random.default_rng(0)
     hessian, varied = spreads(problem, model)
@@ -221,10 +227,19 @@ def optimism_by_trial(
     if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
         used = np.asarray(model.reshape(len(model), -1).any(axis=1))
     factor = cho_factor(hessian[np.ix_(used, used)])
+    blocks = []
+    if calibrated is not None and problem.has_metric:
+        # Rare classes follow noise farther: each has its own block of the Hessian. Between classes
+        # it is K/(K - 1) times that, as the columns of a model add up to 0.
+        between = 1 - 1 / model.shape[1]
+        near, ridge = problem.on_rows(problem.rows.sample), np.full_like(model, between * lam)
+        blocks = [(root, False) for root in near.hessian_roots(model, ridge)]
+    counted = slice(None) if calibrated is None else slice(-1)
     on_sample = replace(denoiser, rows=denoiser.rows.sample)
     operator, rows = denoiser.released, on_sample.rows
     still = on_sample(operator)
-    chances = _label_chances(problem, problem.rows.sample.scores(model))
+    scored = model if calibrated is None else calibrated
+    chances = _label_chances(problem, problem.rows.sample.scores(scored))
     ends = np.cumsum(chances, axis=-1)
     # As many labels as there are vary less than those of a sample.
     few = np.sqrt(rows.labels / denoiser.rows.labels)
@@ -235,12 +250,17 @@ def optimism_by_trial(
         if operator.ndim > 1:  # what all columns of M share is public, and was set right
             noise = noise - noise.mean(axis=1, keepdims=True)
         moved = (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
-        follows = np.zeros_like(moved)
-        follows[used] = weight * cho_solve(factor, moved[used])
+        follows, solved = np.zeros_like(moved), np.zeros_like(moved)
+        solved[used] = weight * cho_solve(factor, moved[used])
+        for k, block in enumerate(blocks):
+            solved[:, k] = between * cho_solve(block, moved[:, k])
+        follows[counted] = solved[counted]
         in_model = denoiser.basis.T @ noise if denoiser.white else noise
         products.append(float(np.sum(in_model * follows)))
         sizes.append(_spread(follows, sampling, denoiser))
-    variance = _spread(model, sampling, denoiser) + float(np.mean(sizes))
+    features = np.zeros_like(model)
+    features[counted] = model[counted]
+    variance = _spread(features, sampling, denoiser) + float(np.mean(sizes))
     variance += float(np.var(products, ddof=1)) / len(products)
     return weight * float(np.mean(products)), weight * float(np.sqrt(variance))
 
@@ -286,6 +306,51 @@ def _label_noise(chances: np.ndarray, ends: np.ndarray, rng: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
+class Link:
+    """What is known of a calibrated softmax model: E[u_y] of scores u without their constants."""
+
+    product: float
+    error: float  # the standard deviation of it
+    shares: np.ndarray  # the class proportions
+    deviations: np.ndarray  # of these
+
+
+def calibrate_model(
+    problem: FactoredProblem, model: np.ndarray, lam: float, denoiser: Denoiser
+) -> tuple[np.ndarray, Link]:
+    """Return a model of three classes or more whose probabilities are as sure as it is right.
+
+    A ridge that keeps noise small makes scores too flat, and noise that is left makes them too
+    steep. Scores u without their constants have the mean 0 in white coordinates, and E[u_y] =
+    <theta, M> does not depend on how large the classes are. It is what the release says, less the
+    gap of `optimism_by_trial`; from it the slope is integrated out (`calibrate_by_product`). The
+    constants make mean probabilities the class proportions.
+    """
+    features = model.copy()
+    features[-1] = 0.0
+    sample = problem.rows.sample
+    count = min(len(sample), 1000)  # with more rows the slope moves by less than its error
+    reached = np.searchsorted(np.cumsum(sample.weights), (np.arange(count) + 0.5) / count)
+    scores = sample.scores(features)[np.minimum(reached, len(sample) - 1)]
+    scores -= scores.mean(axis=0)
+    labels = problem.rows.labels * problem.operator.shape[1]
+    spread = sqrt(denoiser.white_noise[-1] + 1 / labels)
+    shares, deviations = expected_shares(problem.operator[-1], spread)
+    calibrated = model
+    for _ in range(2):  # flat scores say that labels vary more than they do
+        gap, error = optimism_by_trial(problem, model, lam, denoiser, calibrated)
+        # Where models were fitted anew, gaps were up to a tenth larger or smaller.
+        error = sqrt(error**2 + (0.1 * gap) ** 2)
+        product = float(np.sum(features * problem.operator)) - gap
+        found = calibrate_by_product(scores, shares, product, error)
+        calibrated = found.slope * features
+        calibrated[-1] = found.shift - found.shift.mean()
+    # The nearest link has the mean product of all likely ones.
+    expected = found.slope * float((found.apply(scores) * scores).sum(axis=1).mean())
+    return calibrated, Link(expected, found.slope * error, shares, deviations)
+
+
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
 
@@ -299,6 +364,7 @@ class Evidence:
     lam: float
     noise: Covariance
     denoisers: Sequence[Denoiser] = ()
+    link: Link | None = None  # of a softmax model that was calibrated
 
     @cached_property
     def risk(self) -> tuple[float, float, float]:
@@ -313,7 +379,12 @@ class Evidence:
         self._check_noise()
         figures = []
         for i, (problem, model) in enumerate(zip(self.problems, self.models, strict=True)):
-            if self.denoisers and len(model) > 1:
+            if self.link is not None:
+                labelled = self.link.product + float(model[-1] @ self.link.shares)
+                gap = float(np.sum(model * problem.operator)) - labelled
+                sizes = float(np.sum((model[-1] * self.link.deviations) ** 2))
+                error = sqrt(self.link.error**2 + sizes)
+            elif self.denoisers and len(model) > 1:
                 gap, error = optimism_by_trial(problem, model, self.lam, self.denoisers[i])
             else:
                 shares = self.denoisers[i].kept_shares[-1:] if self.denoisers else None

@@ -15,7 +15,7 @@ from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import CLASS_WEIGHT, FIGURES
 from suffice.learner.denoise import Denoised, denoise, within_rows
-from suffice.learner.intervals import Evidence, FiguredModel
+from suffice.learner.intervals import Evidence, FiguredModel, calibrate_model
 from suffice.learner.penalty import choose_penalty, intercept_alone
 from suffice.learner.problem import (
     NoiseWarning,
@@ -120,7 +120,9 @@ class FactoredClassifier(FiguredModel):
     denoise : bool, default=True
         Whether noise is removed from the operator first, with what is known of it: of each
         direction the part is kept that is likely to be signal. With lam="auto" and the l2 penalty,
-        the penalty is then in coordinates in which the rows are white (`suffice.learner.denoise`).
+        the penalty is then in coordinates in which the rows are white (`suffice.learner.denoise`),
+        and of three classes or more the scores are calibrated
+        (`suffice.learner.intervals.calibrate_model`).
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
@@ -317,8 +319,8 @@ class FactoredClassifier(FiguredModel):
         problems, noise = factored_problems(
             supervision, loss_named(self.loss), penalty_named(self.penalty), intercept=intercept
         )
+        votes = are_votes(self.releases_)
         if self.denoise:
-            votes = are_votes(self.releases_)
             denoised = denoise(problems, noise, votes=votes, tuned=self.lam == "auto")
         else:
             denoised = within_rows(problems, noise)
@@ -331,13 +333,18 @@ class FactoredClassifier(FiguredModel):
         if self.majority_known_ and denoised.may_be_worse(models):
             self.intercept_only_ = True
             models = self._solve(denoised)
-        basis = denoised.basis
+        basis, link = denoised.basis, None
+        joint = denoised.problems[0].loss is None and intercept and not votes
+        if basis is not None and joint:
+            models[0], link = calibrate_model(
+                denoised.problems[0], models[0], self.lam_, denoised.denoisers[0]
+            )
         self.theta_ = side_by_side(models if basis is None else [basis @ m for m in models])
         problems, noise = denoised.problems, denoised.noise
         if self.intercept_only_:  # it was fitted on one coordinate alone
             problems, noise = [intercept_alone(problem) for problem in problems], noise.last()
             models = [model[-1:] for model in models]
-        self._evidence = Evidence(problems, models, self.lam_, noise, denoised.denoisers)
+        self._evidence = Evidence(problems, models, self.lam_, noise, denoised.denoisers, link)
         return self
 
     def _solve(self, denoised: Denoised) -> list[np.ndarray]:

@@ -517,10 +517,10 @@ class FactoredProblem:
                 raise ParameterError(f"Without a penalty there is no best model: {reason}")
         begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         # A start comes from a search over lam, whose models are compared and thrown away.
-        polished = start is None and self._has_metric
+        polished = start is None and self.has_metric
         share = min(1.0, self._metric_rows / len(self.rows))
         cost = max(4, int(share * self.operator.size / _EVALUATIONS))
-        cost = cost if self._has_metric else max_iter
+        cost = cost if self.has_metric else max_iter
         solve = partial(minimise, start=begin, tol=tol, max_iter=max_iter, cost=cost, metric=metric)
         if self.loss is not None or absolute.any():
             smooth = partial(self._smooth_risk, squared=squared)
@@ -545,7 +545,7 @@ class FactoredProblem:
         return replace(solution, parameters=_centred(solution.parameters) + common)
 
     @property
-    def _has_metric(self) -> bool:
+    def has_metric(self) -> bool:
         """Whether the Hessian's blocks are small enough to be held."""
         return self.rows.shape[1] * self.operator.size <= _LARGEST_METRIC
 
@@ -572,7 +572,7 @@ class FactoredProblem:
             near = small.solve(lam, tol=tol, max_iter=max_iter).parameters
         except OptimisationError:  # all rows may still have what a sample of them has not
             return np.zeros(self.operator.shape), None
-        smooth = not absolute.any() and self._has_metric
+        smooth = not absolute.any() and self.has_metric
         return near, small.hessian_roots(near, squared) if smooth else None
 
     def hessian_roots(

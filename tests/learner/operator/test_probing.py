@@ -76,3 +76,23 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
     now, then = np.sum(covered, axis=0)
     assert now >= 33
     assert then < 33
+
+
+@pytest.mark.parametrize("classes", [3, 12])
+def test_many_classes_are_as_sure_as_they_are_right(rng, classes):
+    """Without calibration the mean top probability of 12 classes is 0.18 below the accuracy.
+
+    Over 14 draws it was 0.00 +- 0.01 above it with 3 classes, and 0.04 +- 0.04 with 12.
+    """
+    share = 0.7 ** np.arange(classes) / np.sum(0.7 ** np.arange(classes))
+    centres = 2 * rng.normal(size=(classes, 8))
+    codes = rng.choice(classes, size=6000, p=share)
+    X = centres[codes] + 1.5 * rng.normal(size=(6000, 8))
+    owner = MeanOperator(1.0, 1e-6, classes=list(range(classes)))
+    release = owner.release(X[:3000], codes[:3000], ledger=None)
+    model = FactoredClassifier().fit_release(release, X[:3000])
+    fresh = model.predict_proba(X[3000:])
+    right = np.mean(fresh.argmax(axis=1) == codes[3000:])
+    assert fresh.max(axis=1).mean() == pytest.approx(right, abs=0.1)
+    loss = -np.mean(np.log(fresh[np.arange(3000), codes[3000:]]))
+    assert loss < -np.sum(share * np.log(share)) / 2
