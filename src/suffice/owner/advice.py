@@ -180,9 +180,8 @@ class Candidate:
 
 
 # Components of a kernel of ranks up to so many rows times epsilon: with more, noise hides them
-# (lab/bench/rule.py). Beyond the last entry there are _MOST_COMPONENTS.
-_COMPONENTS: Mapping[int, int] = {2_000: 50, 10_000: 100, 40_000: 200}
-_MOST_COMPONENTS = 400
+# (lab/bench/rule.py).
+_COMPONENTS: Mapping[float, int] = {2_000: 50, 10_000: 100, 40_000: 200, math.inf: 400}
 
 
 def kernel_map(rows: int, epsilon: float) -> str:
@@ -193,8 +192,8 @@ def kernel_map(rows: int, epsilon: float) -> str:
     >>> kernel_map(10_000, 0.1), kernel_map(10_000, 1.0), kernel_map(100_000, 1.0)
     ('ranks+kernel:50', 'ranks+kernel:100', 'ranks+kernel:400')
     """
-    fitting = (size for most, size in _COMPONENTS.items() if rows * epsilon <= most)
-    return f"ranks+kernel:{next(fitting, _MOST_COMPONENTS)}"
+    size = next(size for most, size in _COMPONENTS.items() if rows * epsilon <= most)
+    return f"ranks+kernel:{size}"
 
 
 def candidates(question: Question, width: int, summary: Summary | None) -> list[Candidate]:
