@@ -121,7 +121,7 @@ class FactoredClassifier(FiguredModel):
         Whether noise is removed from the operator first, with what is known of it: of each
         direction the part is kept that is likely to be signal. With lam="auto" and the l2 penalty,
         the penalty is then in coordinates in which the rows are white (`suffice.learner.denoise`),
-        and of three classes or more the scores are calibrated
+        and of releases with three classes or more the scores are calibrated
         (`suffice.learner.intervals.calibrate_model`).
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
@@ -334,8 +334,8 @@ class FactoredClassifier(FiguredModel):
             self.intercept_only_ = True
             models = self._solve(denoised)
         basis, link = denoised.basis, None
-        joint = denoised.problems[0].loss is None and intercept and not votes
-        if basis is not None and joint:
+        joint = denoised.problems[0].loss is None and intercept
+        if basis is not None and joint and self.releases_ and not votes:
             models[0], link = calibrate_model(
                 denoised.problems[0], models[0], self.lam_, denoised.denoisers[0]
             )
