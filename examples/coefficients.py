@@ -17,7 +17,7 @@ score = (patients["age"] - 60) / 10 - (patients["dose"] - 2) + (patients["ward"]
 relapse = (rng.random(4000) < 1 / (1 + np.exp(-score))).to_numpy().astype(int)
 
 # The owner protects each label. The learner has the release and the public columns.
-release = sf.MeanOperator(epsilon=1.0, delta=1e-6).release(patients, relapse, ledger=None)
+release = sf.MeanOperator(epsilon=1.0, delta=1e-6, map=None).release(patients, relapse, ledger=None)
 model = sf.FactoredClassifier().fit_release(release, patients)
 
 low, high = model.coef_interval_

@@ -63,7 +63,7 @@ def lone_importers(sources: dict[str, str]) -> list[str]:
 def repeated_names(sources: dict[str, str]) -> list[str]:
     """Return the file names that stand more than once within one folder of the package."""
     found = []
-    for folder in ("owner", "learner", "release", "tables"):
+    for folder in ("owner", "learner", "releases", "tables"):
         names = Counter(
             Path(path).name for path in sources
             if path.startswith(f"{folder}/") and not path.endswith("__init__.py")

@@ -16,7 +16,7 @@ from suffice.engines.engine import fold
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows, PartyContribution
 from suffice.owner.source import Source, labelled_batches
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 _ALARM = 1e-7  # how often correct noise fails `assert_noise`
 _MISSED = 1e-3  # how often noise that is 10 % off may pass it
@@ -66,7 +66,7 @@ def make_release(classes: int = 2, rows: int = 60, seed: int = 0, **options) -> 
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, 4))
     y = rng.integers(0, classes, rows)
-    options = {"epsilon": 1.0, "mechanism": "laplace", **options}
+    options = {"epsilon": 1.0, "mechanism": "laplace", "map": None, **options}
     mechanism = MeanOperator(classes=tuple(range(classes)), **options)
     return mechanism.release(X, y, ledger=None)
 
@@ -88,7 +88,7 @@ def rado_release(rados: np.ndarray, rows: int, variance: float = 0.0, **details)
     """Return a release of rados in plain coordinates, the last of which is an intercept of one."""
     from suffice.privacy.events import Unbounded
     from suffice.privacy.guarantee import Guarantee, Protection, Unit
-    from suffice.release.release import Covariance, Part, RowSet
+    from suffice.releases.release import Covariance, Part, RowSet
     from suffice.tables.pipeline import Column, Pipeline
 
     width = rados.shape[1] - 1

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 import seeds
 from builders import clinic_table, make_release
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 settings.register_profile("suffice", deadline=None, derandomize=True)
 settings.load_profile("suffice")

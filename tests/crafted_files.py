@@ -297,7 +297,7 @@ def many_laplaces(count: int = 256) -> Container:
 
 def many_gaussians(count: int = 2048) -> Container:
     """Return as many guarantees as a file may have, each to be computed anew."""
-    from suffice.privacy.calibrate import gaussian_epsilon
+    from suffice.privacy.events import gaussian_epsilon
 
     whole = _from("mean-operator.suffice")
     first = _guarantee(whole)

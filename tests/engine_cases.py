@@ -25,7 +25,7 @@ from suffice.owner.mean_operator import Candidates, MeanOperator, NoisySums, Sha
 from suffice.owner.proportions import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
-from suffice.release.release import encode
+from suffice.releases.release import encode
 from suffice.tables.sources import open_table
 from suffice.tables.table import rows_parts
 
@@ -87,7 +87,7 @@ def every_type(rows: int = 600, seed: int = 0) -> pa.Table:
 def released_on(place: Path, ledger: Path, engine: Any) -> bytes:
     """Return a release of every type; a ledger answers the same request with the same bytes."""
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
-    operator = MeanOperator(1.0, mechanism="laplace", missing="mean")
+    operator = MeanOperator(1.0, mechanism="laplace", missing="mean", map=None)
     return encode(operator.release(place, label="sick", engine=engine, **paid))
 
 
@@ -124,7 +124,7 @@ def cases(place: Any, **computing: Any) -> dict[str, Case]:
     schema = pa.schema([table.schema.field(name) for name in FEATURES])
     found = {"summary": Case(rows_parts(table, FEATURES), partial(PublicSummary, schema), _summed)}
     inputs = {"features": FEATURES, **computing}
-    even = MeanOperator(1.0, 1e-6, mechanism="gaussian")
+    even = MeanOperator(1.0, 1e-6, mechanism="gaussian", map=None)
     public = even.public(PublicSource(place, label="sick", **inputs))
     plain = Candidates(public.rows, 2).of("gaussian", 1.0, 1e-6)
     weights = 1.0 + np.arange(len(public.rows.pipeline.outputs))

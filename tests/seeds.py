@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 from suffice import participant
-from suffice.privacy import knorm, noise, randomness
+from suffice.privacy import noise, randomness
 
 MOST_CHANCE = 1e-4  # a run of the whole suite fails by chance less often
 RATES = pytest.StashKey[dict[str, float]]()  # of all tests that were collected, by their names
@@ -123,7 +123,7 @@ def _coarse(values: np.ndarray) -> np.ndarray:
     return np.rint(values * 2.0**30) * 2.0**-30
 
 
-_real_opendp, _real_sample = noise._opendp, knorm.sample
+_real_opendp, _real_sample = noise._opendp, randomness.knorm_sample
 _real_key, _real_secrets = randomness._fresh_key, participant.secrets
 
 
@@ -157,24 +157,11 @@ def _fresh_key(size: int) -> bytes:
     return stream.bytes(f"stream of {words} words", size)
 
 
-def _randbits(bits: int) -> int:
+def _token_bytes(size: int) -> bytes:
     stream = _current()
     if stream is None:
-        return _real_secrets.randbits(bits)
-    return int.from_bytes(stream.bytes(f"{bits} bits", -(-bits // 8)), "big") >> (-bits % 8)
-
-
-def _randbelow(limit: int) -> int:
-    stream = _current()
-    if stream is None:
-        return _real_secrets.randbelow(limit)
-    size = limit.bit_length() // 8 + 16  # uniform but for less than 2^-120
-    return int.from_bytes(stream.bytes(f"below {limit}", size), "big") % limit
-
-
-def _token_hex(size: int) -> str:
-    stream = _current()
-    return _real_secrets.token_hex(size) if stream is None else stream.bytes("token", size).hex()
+        return _real_secrets.token_bytes(size)
+    return stream.bytes(f"{size} bytes", size)
 
 
 def _draw_really() -> None:
@@ -184,8 +171,6 @@ def _draw_really() -> None:
 
 def install() -> None:
     """Put the replacements in place; a process that forks off has real noise again."""
-    noise._opendp, knorm.sample, randomness._fresh_key = _opendp, _sample, _fresh_key
-    participant.secrets = SimpleNamespace(
-        randbits=_randbits, randbelow=_randbelow, token_hex=_token_hex
-    )
+    noise._opendp, randomness.knorm_sample, randomness._fresh_key = _opendp, _sample, _fresh_key
+    participant.secrets = SimpleNamespace(token_bytes=_token_bytes)
     os.register_at_fork(after_in_child=_draw_really)

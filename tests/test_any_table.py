@@ -68,7 +68,17 @@ def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, writ
     train, new = write_tables(awkward)
     reading = awkward.new
     release = run(
-        *("release", "mean-operator", train, "--label", "diagnosis", *DECLARED, "--epsilon", "5"),
+        *(
+            "release",
+            "mean-operator",
+            "--linear",
+            train,
+            "--label",
+            "diagnosis",
+            *DECLARED,
+            "--epsilon",
+            "5",
+        ),
         *(*awkward.release, "--no-ledger", "-o", "r.suffice"),
     )
     if awkward.refused is not None:
@@ -100,6 +110,7 @@ def test_a_table_goes_through_the_library_or_is_refused_in_a_line(awkward, write
         classes=CLASSES,
         missing=fields.get("--missing", "error"),
         min_count=int(fields.get("--min-count", 1)),
+        map=None,
     )
     inputs = {
         "label": "diagnosis",
@@ -121,7 +132,9 @@ def test_rows_without_labels_can_be_skipped_by_owner_and_learner(write_tables, f
     awkward = next(case for case in FILES if case.name == "rows without labels")
     train, _ = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger")
-    done = run("release", "mean-operator", train, *words, "--missing-labels", "skip", "-o", "r")
+    done = run(
+        "release", "mean-operator", "--linear", train, *words, "--missing-labels", "skip", "-o", "r"
+    )
     assert done.exception is None
     assert "which rows have labels" in " ".join(done.stdout.split())
     release = sf.load("r")
@@ -152,7 +165,16 @@ def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
         written(".csv.gz", ";", ",", "latin-1")(rows, tmp_path).rename(f"{name}.csv.gz")
     options = ("--label", "diagnosis", *DECLARED, "--drop", "Nummer", "--missing", "mean")
     for words in (
-        ("release", "mean-operator", "train.csv.gz", *options, *PRICE, "-o", "r.suffice"),
+        (
+            "release",
+            "mean-operator",
+            "--linear",
+            "train.csv.gz",
+            *options,
+            *PRICE,
+            "-o",
+            "r.suffice",
+        ),
         ("inspect", "r.suffice"),
         ("fit", "r.suffice", "--rows", "train.csv.gz", "-o", "m.suffice"),
         ("predict", "m.suffice", "new.csv.gz", "--keep", "Nummer", "-o", "p.csv"),
@@ -170,7 +192,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
     awkward = FILES[0]
     train, new = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
-    assert run("release", "mean-operator", train, *words).exception is None
+    assert run("release", "mean-operator", "--linear", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     new.write_text(new.read_text().replace("West", "SECRET", 5))
     done = run("predict", "m", new, "-o", "p.csv")
@@ -181,7 +203,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
 def test_gaps_in_new_rows_take_the_rule_that_is_typed(write_tables):
     train, new = write_tables(FILES[0])
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
-    assert run("release", "mean-operator", train, *words).exception is None
+    assert run("release", "mean-operator", "--linear", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     lines = new.read_text().splitlines()
     new.write_text("\n".join([lines[0], *("," + line.partition(",")[2] for line in lines[1:])]))
@@ -197,13 +219,17 @@ def test_the_positive_class_can_be_named(write_tables):
     words = ("--label", "diagnosis", "--epsilon", "5", "--no-ledger")
     for declared in ("gesünder,krank", "krank,gesünder"):
         done = run(
-            *("release", "mean-operator", train, *words, "--classes", declared),
+            *("release", "mean-operator", "--linear", train, *words, "--classes", declared),
             *("--positive", "krank", "-o", f"{declared}.suffice"),
         )
         assert done.exception is None
         assert sf.load(f"{declared}.suffice").classes == CLASSES
     strange = run(
-        *("release", "mean-operator", train, *words, *DECLARED), "--positive", "x", "-o", "y"
+        *("release", "mean-operator", "--linear", train, *words, *DECLARED),
+        "--positive",
+        "x",
+        "-o",
+        "y",
     )
     assert "one of exactly two classes" in one_line(strange.exception)
 
@@ -215,7 +241,7 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert (
         "The table has only 10 rows. The noise"
-        in run("release", "mean-operator", path, *words).stderr
+        in run("release", "mean-operator", "--linear", path, *words).stderr
     )
 
 
@@ -228,7 +254,7 @@ def test_a_query_goes_through_every_command(tmp_path, monkeypatch, scheme):
     options = ("--label", "diagnosis", *DECLARED, "--epsilon", "5")
     paid = ("--ledger", "l", "--dataset", "d", "-o", "r")
     assert run("ledger", "init", "l", "--dataset", "d", "--epsilon", "5").exception is None
-    release = ("release", "mean-operator", *rows, *options, *paid)
+    release = ("release", "mean-operator", "--linear", *rows, *options, *paid)
     assert "--order-by" in one_line(run(*release).exception)
     release = (*release, "--order-by", "id")
     assert "--drop id" in one_line(run(*release).exception)

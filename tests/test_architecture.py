@@ -12,7 +12,7 @@ from suffice.audit import exercises
 from suffice.audit import registry as audits
 from suffice.learner import fit as learners
 from suffice.owner import mechanism as mechanisms
-from suffice.release import kinds
+from suffice.releases import kinds
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "architecture.md"
@@ -58,10 +58,14 @@ def test_there_is_no_cycle_between_modules_or_folders(graph):
 )
 def test_a_cycle_is_found_wherever_the_import_stands(back):
     here = made(
-        owner="", owner__a="from suffice.release.b import x", release="", release__b=back, errors=""
+        owner="",
+        owner__a="from suffice.releases.b import x",
+        releases="",
+        releases__b=back,
+        errors="",
     )
-    assert script.cycles(here) == [["owner.a", "release.b"]]
-    assert script.cycles(script.folders(here)) == [["owner", "release"]]
+    assert script.cycles(here) == [["owner.a", "releases.b"]]
+    assert script.cycles(script.folders(here)) == [["owner", "releases"]]
 
 
 def test_a_package_that_its_own_module_asks_for_is_a_cycle():
@@ -184,7 +188,7 @@ def test_the_order_of_a_release_is_the_one_on_the_page():
 
 
 def test_the_outline_of_a_mechanism_can_be_registered(monkeypatch):
-    (outline,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    outline, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     monkeypatch.setattr(mechanisms, "_MECHANISMS", dict(mechanisms._MECHANISMS))
     monkeypatch.setattr(audits, "_REGISTERED", dict(audits._REGISTERED))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import suffice
-from suffice.release.kinds import KINDS
+from suffice.releases.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "coverage.md").read_text()

@@ -15,23 +15,23 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 61_025,
-    "modules": 177,
-    "lone": 27,
+    "lines": 64_840,
+    "modules": 173,
+    "lone": 26,
     "protocols": 6,
-    "constants": 462,
-    "constants_learner": 67,
-    "once": 442,
+    "constants": 459,
+    "constants_learner": 66,
+    "once": 430,
     "names": 0,
-    "doubles": 23,
-    "release mean-operator files": 41,
-    "release mean-operator functions": 392,
-    "fit files": 42,
-    "fit functions": 309,
-    "grant files": 44,
-    "grant functions": 439,
-    "release moments files": 31,
-    "release moments functions": 254,
+    "doubles": 20,
+    "release mean-operator files": 35,
+    "release mean-operator functions": 412,
+    "fit files": 36,
+    "fit functions": 314,
+    "grant files": 38,
+    "grant functions": 445,
+    "release moments files": 27,
+    "release moments functions": 257,
 }
 
 

@@ -76,7 +76,7 @@ def test_several_releases_cost_what_the_page_says():
     head, *rows = cells("releases")
     rows_of_nobody = np.random.default_rng(0).standard_normal((100, 2))
     for row, delta in zip(rows, (1e-6, 0.0), strict=True):
-        mechanism = MeanOperator(0.1, delta, mechanism=row[0].split(",")[0])
+        mechanism = MeanOperator(0.1, delta, mechanism=row[0].split(",")[0], map=None)
         guarantee = mechanism.forecast(rows_of_nobody).guarantee
         for count, stated in zip(head[1:], row[1:], strict=True):
             cost = compose([guarantee] * int(count), delta=1e-5).epsilon

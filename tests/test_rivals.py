@@ -15,7 +15,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.special import expit
 from scipy.stats import norm
 
-from suffice.privacy.calibrate import gaussian_delta
+from suffice.privacy.events import gaussian_delta
 
 BENCH = Path(__file__).parents[1] / "lab" / "bench"
 

@@ -15,7 +15,7 @@ from seeds import MOST_CHANCE, RATES, Stream, chance_of, gaussian_noise, laplace
 from suffice import participant
 from suffice.privacy.noise import NOISES, Sensitivity, calibrated_noise
 from suffice.privacy.randomness import private_bits, private_words
-from suffice.release.release import encode
+from suffice.releases.release import encode
 
 DRAWS = {
     **{
@@ -29,7 +29,7 @@ DRAWS = {
     "other words": lambda: private_words(6),
     "bits": lambda: private_bits(700),
     "a participant's noise": lambda: participant._laplace(participant.Fraction(1000)),
-    "a participant's token": lambda: participant.secrets.token_hex(8),
+    "a participant's token": lambda: participant.secrets.token_bytes(8),
 }
 
 

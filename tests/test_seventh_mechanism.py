@@ -31,11 +31,11 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, EPSILON
 from suffice.privacy.noise import LaplaceNoise, Sensitivity
 from suffice.registry import register
-from suffice.release import kinds
-from suffice.release.codec import decode, load
-from suffice.release.kinds import ArrayRule, DetailRule, Kind
-from suffice.release.merge import merge
-from suffice.release.release import Covariance, encode
+from suffice.releases import kinds
+from suffice.releases.codec import decode, load
+from suffice.releases.kinds import ArrayRule, DetailRule, Kind
+from suffice.releases.merge import merge
+from suffice.releases.release import Covariance, encode
 
 # ---------------------------------------------------------------- begin: all that has to be written
 

@@ -23,7 +23,7 @@ _ROWS = 30
 
 def _answer(rows: np.ndarray, labels: np.ndarray, ledger: Ledger | None) -> str:
     """Return what the learner sees of a request with two of the three classes."""
-    operator = MeanOperator(1.0, mechanism="laplace", classes=_CLASSES[:2])
+    operator = MeanOperator(1.0, mechanism="laplace", classes=_CLASSES[:2], map=None)
     dataset = None if ledger is None else "d"
     try:
         operator.release(rows, np.array(_CLASSES)[labels], ledger=ledger, dataset=dataset)

@@ -14,7 +14,7 @@ from scipy.stats import dirichlet
 
 from suffice.owner.proportions import LabelProportions
 from suffice.privacy.dirichlet import largest_sigma
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 _EPSILON, _DELTA = 0.05, 0.05
 _CLASSES, _COMMON, _RARE = 40, 100, 7  # below seven there is no sigma, and the refusal shows it

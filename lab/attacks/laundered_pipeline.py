@@ -13,9 +13,8 @@ from run import Rate
 
 from suffice.errors import UnprotectedError
 from suffice.owner.rados import Rados
-from suffice.release.release import Release
-from suffice.tables.pipeline import Pipeline
-from suffice.tables.terms import DECLARED
+from suffice.releases.release import Release
+from suffice.tables.pipeline import DECLARED, Pipeline
 
 _ROWS = 60
 

@@ -17,8 +17,8 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Checkpoint
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
-from suffice.release.release import encode
-from suffice.release.signing import generate_keys
+from suffice.releases.release import encode
+from suffice.releases.signing import generate_keys
 
 _AFFORDABLE = 2
 _ROWS = np.random.default_rng(0).normal(size=(50, 3))
@@ -26,7 +26,7 @@ _LABELS = (_ROWS[:, 0] > 0).astype(int)
 
 
 def _ask(path: Path, request: str | None = None) -> bytes | None:
-    mechanism = MeanOperator(1.0, mechanism="laplace")
+    mechanism = MeanOperator(1.0, mechanism="laplace", map=None)
     try:
         release = mechanism.release(
             _ROWS, _LABELS, ledger=Ledger(path), dataset="d", request=request

@@ -20,7 +20,7 @@ from scipy.spatial.distance import directed_hausdorff
 from suffice.errors import ParameterError
 from suffice.owner.rados import Rados
 from suffice.privacy.guarantee import Scope
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 __all__ = [
     "JointSuccess",

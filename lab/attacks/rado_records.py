@@ -12,7 +12,7 @@ from rado_attacks import examples_of, invert, lone_members
 from run import Rate
 
 from suffice.owner.rados import Rados
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 _ROWS, _COUNT = 60, 64
 _PRIVATE = {

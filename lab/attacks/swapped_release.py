@@ -15,9 +15,9 @@ from run import Rate
 from suffice.errors import SufficeError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode
-from suffice.release.release import Release, encode
-from suffice.release.signing import generate_keys, sign, verify
+from suffice.releases.codec import decode
+from suffice.releases.release import Release, encode
+from suffice.releases.signing import generate_keys, sign, verify
 
 _RNG = np.random.default_rng(0)
 _ROWS, _OTHERS = _RNG.normal(size=(2, 60, 3))
@@ -25,7 +25,7 @@ _LABELS = (_ROWS[:, 0] > 0).astype(int)
 
 
 def _release(rows: np.ndarray, labels: np.ndarray) -> Release:
-    return MeanOperator(1.0, mechanism="laplace").release(rows, labels, ledger=None)
+    return MeanOperator(1.0, mechanism="laplace", map=None).release(rows, labels, ledger=None)
 
 
 def _accepted(attempt: Callable[[], object]) -> bool:

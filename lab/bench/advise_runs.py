@@ -88,7 +88,9 @@ class Situation:
         own, _, _, public = self.table(private)
         rows = open_table(own if public is None else public)
         summary = public_summary(rows, rows.schema.names, frozenset(), Computing())
-        columns = MeanOperator(1.0, missing="mean").public_rows(own if public is None else public)
+        columns = MeanOperator(1.0, missing="mean", map=None).public_rows(
+            own if public is None else public
+        )
         return candidates(question, len(columns.pipeline.outputs) - 1, summary)
 
     def advised(self, private: str, epsilon: float) -> str:

@@ -33,7 +33,7 @@ import suffice as sf
 from suffice.learner.fit import fit
 from suffice.learner.scoring import calibration_bins
 from suffice.papers.reproduction import numbers
-from suffice.release.columns import Flips
+from suffice.releases.columns import Flips
 
 HERE = Path(__file__).parent
 STORE = HERE / "results" / "coverage.json"
@@ -194,6 +194,14 @@ def synthetic(seed: int, rows: int, width: int = 5) -> Table:
     return Table(X[:rows], labels, X[rows:], chance[rows:], chance[:rows])
 
 
+def product(seed: int) -> Table:
+    """Return rows whose labels are the sign of a product: no linear model of columns learns it."""
+    rng = np.random.default_rng((10, seed))
+    X = rng.normal(size=(23_000, 4))
+    chance = (X[:, 0] * X[:, 1] > 0).astype(float)
+    return Table(X[:3000], chance[:3000].astype(int), X[3000:], chance[3000:], chance[:3000])
+
+
 def natural(folder: Path, name: str, most: int, seed: int) -> Table:
     """Return rows that are drawn from a natural table, which is the population."""
     X, y = numbers(name, folder)
@@ -277,7 +285,7 @@ def _coefficients(maker: Maker, epsilon: float, seed: int, *, default: bool = Fa
     """Compare with the minimiser for (almost) exact labels: same rows, coordinates and penalty."""
     table = maker(seed)
     noisy, exact = (
-        sf.MeanOperator(given, _DELTA, mechanism="gaussian").release(
+        sf.MeanOperator(given, _DELTA, mechanism="gaussian", map=None).release(
             table.rows, table.labels, ledger=None
         )
         for given in (epsilon, 1e6)
@@ -303,8 +311,18 @@ def risk(folder: Path | None) -> Iterator[Line]:
     """Risk of FactoredClassifier with default settings: the log loss on fresh labels."""
     for name, maker in tables(folder, NATURAL):
         for epsilon in (0.05, 0.3, 1.0):
-            draw = partial(_risk, maker, epsilon)
+            draw = partial(_risk, maker, epsilon, None)
             setting = f"epsilon {epsilon:g}, default settings"
+            yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw)
+    mapped = [("labels are the sign of a product, 3,000 rows", product)]
+    for name, maker in [*mapped, *tables(folder, {"magic": 5000})]:
+        for epsilon, feature_map in (
+            (0.3, "ranks+kernel:50"),
+            (1.0, "ranks"),
+            (1.0, "ranks+kernel:100"),
+        ):
+            draw = partial(_risk, maker, epsilon, feature_map)
+            setting = f"epsilon {epsilon:g}, map {feature_map}"
             yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw)
     for classes in (3, 10, 26):
         for epsilon in (0.3, 1.0):
@@ -330,16 +348,19 @@ def _risk_of_many(classes: int, epsilon: float, seed: int) -> Outcome:
     chances = softmax(logs, axis=1).reshape(4000, classes, 3).sum(axis=2)
     labels = np.minimum((chances.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1), classes - 1)
     mixed = X @ rng.normal(size=(15, 15))
-    owner = sf.MeanOperator(epsilon, _DELTA, classes=list(range(classes)), mechanism="gaussian")
+    owner = sf.MeanOperator(
+        epsilon, _DELTA, classes=list(range(classes)), mechanism="gaussian", map=None
+    )
     release = owner.release(mixed, labels, ledger=None)
     model = sf.FactoredClassifier().fit_release(release, mixed)
     low, high = model.risk_interval_
     return within([low], -(chances * np.log(model.predict_proba(mixed))).sum(axis=1).mean(), [high])
 
 
-def _risk(maker: Maker, epsilon: float, seed: int) -> Outcome:
+def _risk(maker: Maker, epsilon: float, feature_map: str | None, seed: int) -> Outcome:
     table = maker(seed)
-    release = sf.MeanOperator(epsilon, _DELTA).release(table.rows, table.labels, ledger=None)
+    owner = sf.MeanOperator(epsilon, _DELTA, map=feature_map)
+    release = owner.release(table.rows, table.labels, ledger=None)
     if "mean_operator" not in release.arrays:
         return Outcome(np.array([0.0]), np.array([_NAN]))
     model = sf.FactoredClassifier().fit_release(release, table.rows)
@@ -590,9 +611,9 @@ def _operator_forecast(maker: Maker, epsilon: float, seed: int) -> Outcome:
     if not 0.05 <= explained(table) <= 0.7:  # another problem than those of the forecast
         return Outcome(np.zeros(1), np.full(1, _NAN))
     share = float(table.chance.mean())
-    plan = sf.plan_mean_operator(table.rows, epsilon, _DELTA, balance=share)
+    plan = sf.plan_mean_operator(table.rows, epsilon, _DELTA, balance=share, map=None)
     (chosen,) = (row for row in plan.chosen if row["epsilon"] == epsilon)
-    owner, right = sf.MeanOperator(epsilon, _DELTA, balance=share), []
+    owner, right = sf.MeanOperator(epsilon, _DELTA, balance=share, map=None), []
     for _ in range(10):  # a forecast is about the mean over releases
         release = owner.release(table.rows, table.labels, ledger=None)
         model = fit(release, table.rows)

@@ -48,7 +48,7 @@ def scan(folder: Path) -> int:
 def release(folder: Path, **computing: object) -> None:
     import suffice as sf
 
-    sf.MeanOperator(epsilon=1.0).release(folder, label="label", ledger=None, **computing)
+    sf.MeanOperator(epsilon=1.0, map=None).release(folder, label="label", ledger=None, **computing)
 
 
 def resident_megabytes(folder: Path, workers: int) -> float:
@@ -105,7 +105,7 @@ def forecast(folder: Path, rows: int) -> None:
 
     release(folder)  # loads kernels and files
     single = seconds(lambda: release(folder, workers=1))
-    public = seconds(lambda: MeanOperator(epsilon=1.0).public_rows(folder, "label"))
+    public = seconds(lambda: MeanOperator(epsilon=1.0, map=None).public_rows(folder, "label"))
     labels = LabelFingerprint((0, 1))
     labels.lead()
     codes = np.random.default_rng(0).integers(0, 2, 1 << 20)

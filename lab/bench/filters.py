@@ -6,8 +6,7 @@
 from collections.abc import Callable
 
 from suffice.privacy.accounting import composed_epsilon, fits
-from suffice.privacy.calibrate import gaussian_multiplier
-from suffice.privacy.events import Event, Gaussian, Laplace, Pure
+from suffice.privacy.events import Event, Gaussian, Laplace, Pure, gaussian_multiplier
 
 BUDGETS = [(epsilon, delta) for delta in (1e-6, 1e-5) for epsilon in (1.0, 2.0, 4.0)]
 

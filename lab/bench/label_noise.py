@@ -27,7 +27,7 @@ from suffice.learner.spread_likelihood import (
 )
 from suffice.papers.barber import Digits, flip_pixels, read_digits
 from suffice.papers.spread import as_observed
-from suffice.release.columns import declared_pipeline
+from suffice.releases.columns import declared_pipeline
 
 TRAIN, TEST, STEPS = 250, 900, 2000
 

@@ -457,7 +457,7 @@ class OneOwner:
     """Releases of one owner: a new one for each choice of noise that the layers make."""
 
     def __init__(self, data: Data, epsilon: float, delta: float = 0.0) -> None:
-        self.owner = sf.MeanOperator(epsilon, delta, missing="mean", classes=data.classes)
+        self.owner = sf.MeanOperator(epsilon, delta, missing="mean", classes=data.classes, map=None)
         self.data = data
         self.made: list[tuple[Candidate, Any]] = []
 
@@ -485,7 +485,7 @@ class Merged:
     def __init__(self, data: Data, epsilon: float, delta: float = 0.0) -> None:
         dealt = np.array_split(np.arange(len(data.labels)), OWNERS)
         parts = [data.rows.take(pa.array(picked)) for picked in dealt]
-        first = sf.MeanOperator(epsilon, delta, missing="mean", classes=data.classes)
+        first = sf.MeanOperator(epsilon, delta, missing="mean", classes=data.classes, map=None)
         owner = replace(first, pipeline=first.public_rows(parts[0]).pipeline)
         self.releases = [
             owner.release(part, data.labels[picked], ledger=None)

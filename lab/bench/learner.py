@@ -69,8 +69,7 @@ def real_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def problem_of(rows: np.ndarray, labels: np.ndarray, classes: int):
-    from suffice.models.losses import LOSSES
-    from suffice.models.problem import FactoredProblem
+    from suffice.models.problem import LOSSES, FactoredProblem
 
     if classes == 2:
         return FactoredProblem(rows, rows.T @ (2.0 * labels - 1) / len(rows), LOSSES["logistic"])
@@ -124,7 +123,7 @@ def whole_fits() -> list[dict]:
     fits, results = {}, []
     for classes in (2, 10, 100):
         rows, labels = random_rows((100_000, 30), classes)
-        owner = sf.MeanOperator(epsilon=1.0, delta=1e-6, classes=list(range(classes)))
+        owner = sf.MeanOperator(epsilon=1.0, delta=1e-6, classes=list(range(classes)), map=None)
         release = owner.release(rows, labels, ledger=None)
         fits[classes] = lambda r=release, x=rows: sf.FactoredClassifier().fit_release(r, x)
     for classes, most in ((10, 3.0), (100, 25.0)):

@@ -26,8 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from suffice.errors import ParameterError
 from suffice.learner.weak import BagMoments, MeanMap, bags_of
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.papers.bags import (
     AlternatingMeanMap,
     LaplacianMeanMap,

@@ -36,7 +36,7 @@ from suffice.learner.problem import design_matrix
 from suffice.owner.mean_operator import Candidates, MeanOperator, choose
 from suffice.owner.source import PublicSource
 from suffice.papers.reproduction import split
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 SMALL = ("haberman", "breast", "wine-red", "transfusion", "sonar", "ionosphere", "adult-2%")
 LARGE = {"spambase": 0, "magic": 0, "adult": 10_000, "mnist-7v9": 6_000}  # at most so many rows
@@ -69,7 +69,7 @@ class Table:
 
     def __init__(self, rows: pa.Table, labels: np.ndarray, delta: float) -> None:
         self.rows, self.labels, self.delta = rows, labels, delta
-        self.public = MeanOperator(1.0, missing="mean").public(PublicSource(rows))
+        self.public = MeanOperator(1.0, missing="mean", map=None).public(PublicSource(rows))
         self.matrix = self.design(rows)
 
     def design(self, rows: pa.Table) -> np.ndarray:
@@ -95,7 +95,7 @@ class Table:
         if before:
             every = Candidates(self.public.rows, 2).every("auto", epsilon, self.delta)
             mechanism = choose(every).mechanism
-        owner = MeanOperator(epsilon, self.delta, mechanism=mechanism, missing="mean")
+        owner = MeanOperator(epsilon, self.delta, mechanism=mechanism, missing="mean", map=None)
         return owner.release(self.rows, labels, ledger=None)
 
     def learner(self, release: Release, *, before: bool) -> FactoredClassifier:

@@ -54,7 +54,7 @@ def bare_accumulator() -> np.ndarray:
 def whole_release() -> None:
     import suffice as sf
 
-    sf.MeanOperator(epsilon=1.0).release(FOLDER, label="label", ledger=None)
+    sf.MeanOperator(epsilon=1.0, map=None).release(FOLDER, label="label", ledger=None)
 
 
 def in_memory() -> float:

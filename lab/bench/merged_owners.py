@@ -30,7 +30,7 @@ from suffice.owner.labelled import PublicTable, public_summary
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.source import PublicSource
 from suffice.papers.reproduction import Split, split
-from suffice.release.release import Release
+from suffice.releases.release import Release
 from suffice.tables.pipeline import Pipeline
 
 _SETS = ("spambase", "magic")
@@ -56,7 +56,7 @@ class Shaped(MeanOperator):
 
 def accuracies(data: Split, owners: Owners, epsilon: float, seed: int) -> dict[str, float]:
     """Return the test accuracy of the columns that depend on the number of owners."""
-    pipeline = MeanOperator(epsilon).public_rows(owners[0][0]).pipeline
+    pipeline = MeanOperator(epsilon, map=None).public_rows(owners[0][0]).pipeline
     rows = pa.concat_tables([table for table, _ in owners])
 
     def released(kind: type[MeanOperator], owner: Owner, **options: object) -> Release:
@@ -111,7 +111,7 @@ def dealt(data: Split, count: int) -> Owners:
 
 def curator(data: Split, epsilon: float) -> dict[str, float]:
     """Return the test accuracies of one owner of all rows, and of the larger class."""
-    release = MeanOperator(epsilon, _DELTA).release(data.rows, data.labels, ledger=None)
+    release = MeanOperator(epsilon, _DELTA, map=None).release(data.rows, data.labels, ledger=None)
     return {"curator": right(data, [release], data.rows), "larger class": data.majority}
 
 

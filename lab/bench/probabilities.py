@@ -43,7 +43,7 @@ def of_operator(data: Data, epsilon: float, loss: str, mechanism: str = "auto") 
     """Return the linear model of a noisy mean operator, or of randomised labels."""
     pure = mechanism in {"laplace", "response"}
     owner = sf.MeanOperator(
-        epsilon, 0.0 if pure else _DELTA, mechanism=mechanism, classes=data.classes
+        epsilon, 0.0 if pure else _DELTA, mechanism=mechanism, classes=data.classes, map=None
     )
     release = owner.release(data.rows, data.labels, ledger=None)
     return sf.FactoredClassifier(loss=loss).fit_release(release, data.rows)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from suffice.privacy.calibrate import gaussian_delta, gaussian_multiplier
+from suffice.privacy.events import gaussian_delta, gaussian_multiplier
 
 __all__ = ["composed_multiplier", "simulated_symmetric", "union_multiplier"]
 

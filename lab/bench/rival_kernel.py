@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from suffice.owner.mean_operator import label_change
-from suffice.privacy.calibrate import gaussian_multiplier
+from suffice.privacy.events import gaussian_multiplier
 
 __all__ = ["Components", "chosen_components", "kernel_features"]
 

@@ -299,7 +299,7 @@ def _kernel_operator(
     parts = chosen_components(data.kernel, data.classes, (epsilon, DELTA))
     names = [f"z{j}" for j in range(parts.rows.shape[1])]
     table, test = (pa.table(list(part.T), names) for part in (parts.rows, parts.test))
-    pipeline = MeanOperator(epsilon).public_rows(table).pipeline
+    pipeline = MeanOperator(epsilon, map=None).public_rows(table).pipeline
     pipeline = replace(pipeline, mean=np.zeros(len(names)), scale=np.ones(len(names)),
                        bound=parts.bound, intercept=parts.intercept)  # fmt: skip
     mechanism = MeanOperator(

@@ -33,7 +33,7 @@ from suffice.owner.policy import Policy
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Answer, Granted, Proposal
-from suffice.release.signing import generate_keys
+from suffice.releases.signing import generate_keys
 from suffice.service.limits import Connection
 from suffice.service.records import ServiceRecords
 

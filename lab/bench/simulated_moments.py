@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from suffice.learner.moments import MomentNumbers
-from suffice.privacy.calibrate import gaussian_multiplier
+from suffice.privacy.events import gaussian_multiplier
 from suffice.privacy.moments import default_weights
 
 

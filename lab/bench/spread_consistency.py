@@ -22,7 +22,7 @@ from suffice.learner.spread import SpreadClassifier
 from suffice.learner.spread_likelihood import Corrupted, coordinates
 from suffice.papers.barber import flipped
 from suffice.papers.spread import spread_baselines
-from suffice.release.columns import Added, Flips, SpreadColumn
+from suffice.releases.columns import Added, Flips, SpreadColumn
 
 _KEEP, _LABEL_KEEP = 0.7, 0.8
 _STATES, _COLUMNS = 4, 4

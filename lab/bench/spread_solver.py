@@ -23,7 +23,7 @@ from suffice.learner.spread import SpreadClassifier
 from suffice.learner.spread_likelihood import Corrupted, SpreadLikelihood, clean_features
 from suffice.papers.barber import flipped, read_digits
 from suffice.papers.spread import as_observed, expectation_maximisation, sampled_records
-from suffice.release.columns import Flips, SpreadColumn
+from suffice.releases.columns import Flips, SpreadColumn
 
 FOLDER = os.environ.get("SUFFICE_DATA")
 FLIP = 0.2

@@ -51,7 +51,14 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
         file = str(Path(folder) / "r.suffice")
         release_options = ("--label", "y", "--epsilon", "1", "--delta", "1e-6", "--no-ledger")
         release_options += ("-o", file, "--force")
-        release = ("-m", "suffice", "release", "mean-operator", str(table(Path(folder) / "t.csv")))
+        release = (
+            "-m",
+            "suffice",
+            "release",
+            "mean-operator",
+            "--linear",
+            str(table(Path(folder) / "t.csv")),
+        )
         inspect = ("-m", "suffice", "inspect", file)
         commands = {"release": (*release, *release_options), "inspect": inspect}
         imports = python(HERE, *IMPORTS)

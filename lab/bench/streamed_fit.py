@@ -42,7 +42,9 @@ def write_release() -> None:
     import suffice as sf
 
     if not RELEASE.exists():
-        sf.MeanOperator(epsilon=1.0).release(FOLDER, label="label", ledger=None).save(RELEASE)
+        sf.MeanOperator(epsilon=1.0, map=None).release(FOLDER, label="label", ledger=None).save(
+            RELEASE
+        )
 
 
 def fit(most_held: int) -> dict:

@@ -20,7 +20,7 @@ def coverage(dimension: int, radius: float) -> float:
 
 def main() -> None:
     from suffice.learner.intervals import noise_norm
-    from suffice.release.release import Covariance
+    from suffice.releases.release import Covariance
 
     print("| d | printed: log(d/delta) | exact quantile |\n|---|---|---|")
     for dimension in (5, 20, 100):

@@ -42,7 +42,7 @@ def passes(path: Path):
     yield "public rows", rows_parts(table, NAMES), PublicSummary(schema)
     inputs = {"label": "sick", "features": NAMES}
     asked = {
-        "mean operator": MeanOperator(1.0, mechanism="laplace"),
+        "mean operator": MeanOperator(1.0, mechanism="laplace", map=None),
         "mean operator, rff:512": MeanOperator(1.0, mechanism="laplace", map="rff:512"),
         "randomised labels": MeanOperator(1.0, mechanism="response"),
         "label proportions": LabelProportions(1.0),

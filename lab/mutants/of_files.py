@@ -9,7 +9,7 @@ _PAIRS = "audit/test_neighbour_pairs.py::test_pairs_where_mutants_show_differ_in
 MUTANTS = (
     Mutant(
         "claims-not-checked",
-        "release/codec.py",
+        "releases/codec.py",
         "            check_claims(release)\n",
         "",
         (
@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "numbers-not-checked",
-        "release/codec.py",
+        "releases/codec.py",
         "            check_numbers(release)\n",
         "",
         ("release/test_strangers.py::TestNumbers::test_one_huge_number_is_refused",),
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "claims-of-one-guarantee",
-        "release/codec.py",
+        "releases/codec.py",
         "    for guarantee in release.guarantees:\n",
         "    for guarantee in release.guarantees[:1]:\n",
         (
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "laplace-claim-by-variance",
-        "release/claims.py",
+        "releases/claims.py",
         "scale = math.sqrt(self.variance / 2)",
         "scale = math.sqrt(self.variance)",
         (
@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "event-of-another-mechanism",
-        "release/claims.py",
+        "releases/claims.py",
         "return lambda claimed: type(claimed.event) in events and check(claimed)",
         "return lambda claimed: bool(events) and check(claimed)",
         (
@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "scaled-dirichlet-global-in-a-file",
-        "release/claims.py",
+        "releases/claims.py",
         'mechanism != "scaled-dirichlet" or claimed.kind is not Protection.GLOBAL',
         'mechanism != "scaled-dirichlet" or claimed.kind is not Protection.NONE',
         (
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "rados-of-any-unit",
-        "release/claims.py",
+        "releases/claims.py",
         '"shared": (Unit.LABEL,),',
         '"shared": (Unit.LABEL, Unit.RECORD),',
         (
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "votes-of-no-reach",
-        "release/claims.py",
+        "releases/claims.py",
         "noise = _Noise(release.noise.variance, 2 * rows / parties, math.sqrt(2 * rows) / parties, size)",
         "noise = _Noise(release.noise.variance, 2 * rows / parties, 1 / parties, size)",
         (
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "record-claim-of-one-cell",
-        "release/claims.py",
+        "releases/claims.py",
         "precision = math.fsum(cell.multiplier**-2 for cell in cells)",
         "precision = max(cell.multiplier**-2 for cell in cells)",
         (
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-claim-of-the-best-answer",
-        "release/claims.py",
+        "releases/claims.py",
         "best = int(np.argmax(np.log(highest) - np.log(lowest)))",
         "best = int(np.argmin(np.log(highest) - np.log(lowest)))",
         (
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "checksum-not-compared",
-        "release/file.py",
+        "releases/file.py",
         "if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:",
         "if len(data[-_CHECKSUM_BYTES:]) != _CHECKSUM_BYTES:",
         ("release/test_codec.py::test_a_single_flipped_bit_anywhere_is_noticed",),
@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "payload-swapped",
-        "release/codec.py",
+        "releases/codec.py",
         'if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:',
         'if set(fields["payload"]) != {"sha256"}:',
         ("release/test_codec.py::test_a_swapped_payload_is_noticed_even_with_a_right_checksum",),
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "signature-of-any-key",
-        "release/signing.py",
+        "releases/signing.py",
         "if signature.key not in {key.public_bytes_raw() for key in trusted_keys(public_key)}:",
         "if len(signature.key) != 32 * bool(trusted_keys(public_key)):",
         ("release/test_signing.py::test_another_key_or_no_signature_is_refused",),
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "same-rows-merged",
-        "release/merge.py",
+        "releases/merge.py",
         "if len(set(hashes)) < len(hashes):",
         "if len(set(hashes)) < 1:",
         ("common/test_kinds.py::test_merging_refuses_what_does_not_belong_together",),
@@ -139,7 +139,7 @@ MUTANTS = (
     ),
     Mutant(
         "merged-without-a-word",
-        "release/merge.py",
+        "releases/merge.py",
         "replace(g, assumptions=tuple(dict.fromkeys((*g.assumptions, _APART))))",
         "replace(g, assumptions=tuple(dict.fromkeys(g.assumptions)))",
         ("release/test_merge.py::test_what_is_merged_rests_on_being_about_different_people",),

@@ -11,7 +11,7 @@ _TOKENS = "owner/ledger/test_tokens.py"
 MUTANTS = (
     Mutant(
         "rows-merged-twice",
-        "release/merge.py",
+        "releases/merge.py",
         "    if len(set(hashes)) < len(hashes):",
         "    if len(set(hashes)) < 1:",
         (f"{_MERGE}::test_rows_are_merged_once",),
@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "merged-origin-of-the-first",
-        "release/merge.py",
+        "releases/merge.py",
         "    return replace(releases[0].pipeline, origin=weakest(origins))",
         "    return releases[0].pipeline",
         (f"{_MERGE}::test_a_merged_pipeline_comes_from_the_weakest_place",),
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "manifest-of-any-length",
-        "release/file.py",
+        "releases/file.py",
         "    if sizes[0] > _MOST_MANIFEST_BYTES:",
         "    if sizes[0] < 0:",
         (f"{_CODEC}::test_a_manifest_is_not_longer_than_people_read",),
@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "empty-arrays-allowed",
-        "release/file.py",
+        "releases/file.py",
         "    if 0 in shape and not lacks and name not in _MAY_BE_EMPTY:",
         "    if False:",
         (f"{_CODEC}::test_an_array_is_empty_only_where_a_release_may_lack_it",),
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "file-named-before-it-is-durable",
-        "release/file.py",
+        "releases/file.py",
         "            os.fsync(file.fileno())\n",
         "",
         ("release/test_files.py::test_bytes_are_on_the_disk_before_they_have_their_name",),
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "pipelines-merged-unlike",
-        "release/merge.py",
+        "releases/merge.py",
         "    if any(release.pipeline != first.pipeline for release in releases):",
         "    if False:",
         (f"{_MERGE}::test_only_releases_of_one_kind_and_one_pipeline_merge",),
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "kinds-merged-unlike",
-        "release/merge.py",
+        "releases/merge.py",
         "    if any(release.kind != first.kind for release in releases):",
         "    if False:",
         (f"{_MERGE}::test_only_releases_of_one_kind_and_one_pipeline_merge",),
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "merged-step-of-the-finest",
-        "release/merge.py",
+        "releases/merge.py",
         "lambda _, values, __: max(values)",
         "lambda _, values, __: min(values)",
         (f"{_MERGE}::test_details_of_several_owners_are_those_of_the_coarsest",),
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "merged-support-of-some",
-        "release/merge.py",
+        "releases/merge.py",
         "    if any((value is None) != (values[0] is None) for value in values):",
         "    if False:",
         (f"{_MERGE}::test_details_of_several_owners_are_those_of_the_coarsest",),
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "signature-block-of-any-length",
-        "release/file.py",
+        "releases/file.py",
         "    if len(signature) not in (0, _SIGNATURE_BYTES):",
         "    if len(signature) < 0:",
         (f"{_CODEC}::test_a_signature_block_has_one_length",),
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "unknown-field-of-a-part",
-        "release/codec.py",
+        "releases/codec.py",
         '    if any(set(item) != {"rows", "guarantees"} for item in items):',
         '    if any(not set(item) >= {"rows", "guarantees"} for item in items):',
         (f"{_CODEC}::test_a_manifest_that_makes_no_sense_is_corrupt[parts/0/more-5]",),
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "guarantees-counted-by-owner",
-        "release/codec.py",
+        "releases/codec.py",
         "max(len(items), sum(map(len, stated)))",
         "max(len(items), *map(len, stated))",
         (f"{_CODEC}::test_guarantees_of_all_owners_together_are_few",),

@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         "label-guarantee-per-record",
         "owner/labelled.py",
-        "unit=Unit.LABEL,",
+        "unit=Unit.PERSON_LABELS if person else Unit.LABEL,",
         "unit=Unit.RECORD,",
         (
             "owner/proportions/test_proportions.py::test_a_release_holds_noisy_counts_and_their_projection",
@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "overlap-not-paid-for",
         "owner/proportions.py",
-        "two = math.sqrt(2 * bags.overlap) * (1 + 1e-15)",
+        "two = math.sqrt(2 * squares) * (1 + 1e-15)",
         "two = math.sqrt(2) * (1 + 1e-15)",
         (
             "owner/proportions/test_proportions.py::test_the_scale_of_gaussian_noise_is_the_multiplier_times_sqrt_two_r",

@@ -6,10 +6,38 @@ MUTANTS = (
     Mutant(
         "earlier-charges-forgotten",
         "owner/ledger/rules.py",
-        "room = room_in(budget, unit, spent)",
-        "room = room_in(budget, unit, [])",
+        "room = Room(budget, spent[unit])",
+        "room = Room(budget, Tally())",
         ("owner/ledger/test_ledger.py::test_a_budget_can_be_spent_to_the_last_bit_and_not_beyond",),
         "Every release is paid from the whole budget again.",
+    ),
+    Mutant(
+        "backup-not-frozen",
+        "owner/ledger/store.py",
+        '        self.freeze("it is a backup, and may lack the last charges")\n',
+        "",
+        ("owner/ledger/test_growth.py::test_a_backup_opens_frozen_and_draws_nothing_again",),
+        "A ledger and its backup both spend the budget.",
+    ),
+    Mutant(
+        "totals-of-edited-rows",
+        "owner/ledger/ledger.py",
+        "budgets, spent = records.budgets(name), self._replay.spent[name]\n",
+        "budgets = records.budgets(name)\n"
+        "                            spent = {unit: Tally() for unit in budgets}\n"
+        "                            for row in records.charges():\n"
+        "                                for unit, event in row.costs().get(name, ()):\n"
+        "                                    spent[unit].add(event)\n",
+        ("owner/ledger/test_growth.py::test_edited_rows_of_charges_change_no_decision",),
+        "Whoever edits what a charge cost in the table gets its budget back.",
+    ),
+    Mutant(
+        "deleted-charge-drawn-anew",
+        "owner/ledger/ledger.py",
+        "if (earlier is None) == ((dataset, request.name) in self._replay.charges):",
+        "if earlier is not None and (dataset, request.name) not in self._replay.charges:",
+        ("owner/ledger/test_growth.py::test_a_charge_that_was_deleted_is_not_drawn_anew",),
+        "A request whose row was deleted behind a running service is drawn a second time.",
     ),
     Mutant(
         "charges-not-recomposed",
@@ -21,9 +49,9 @@ MUTANTS = (
     ),
     Mutant(
         "charges-newest-first",
-        "owner/ledger/store.py",
-        "FROM debits ORDER BY number",
-        "FROM debits ORDER BY number DESC",
+        "privacy/accounting.py",
+        "first = next(iter(tally.counts))",
+        "first = list(tally.counts)[-1]",
         ("owner/ledger/test_room.py::test_charges_are_counted_in_their_order",),
         "Which noise came first, and so how delta is shared, changes with each charge.",
     ),
@@ -138,9 +166,11 @@ MUTANTS = (
     ),
     Mutant(
         "burnt-charges-given-back",
-        "owner/ledger/rules.py",
-        "by_charge = (charge.costs() for charge in own)",
-        "by_charge = (charge.costs() for charge in own if charge.state != 'burnt')",
+        "owner/ledger/ledger.py",
+        '                state = "finished" if entry.kind == Kind.FINISH else "burnt"\n',
+        '                state = "finished" if entry.kind == Kind.FINISH else "burnt"\n'
+        '                if state == "burnt":\n'
+        "                    self.spent[name[0]] = {u: Tally() for u in self.spent[name[0]]}\n",
         ("owner/ledger/test_ledger.py::test_a_debit_without_output_is_burnt_and_stays_spent",),
         "Noise that was drawn and perhaps seen before a crash is not paid for.",
     ),
@@ -234,7 +264,7 @@ MUTANTS = (
     Mutant(
         "frozen-ledger-charged",
         "owner/ledger/ledger.py",
-        "                    self._check_not_frozen(records)\n",
+        "                        self._check_not_frozen(records)\n",
         "",
         ("owner/ledger/test_audit_log.py::test_a_frozen_ledger_charges_nothing_and_says_why",),
         "A ledger that has forgotten charges is charged before it is recovered.",
@@ -297,7 +327,7 @@ MUTANTS = (
     Mutant(
         "altered-budget-charged",
         "owner/ledger/ledger.py",
-        "                self._replay.check(records, names)\n",
+        "                    self._replay.check(records, names)\n",
         "",
         (
             "owner/ledger/test_damage.py::test_a_change_behind_a_running_process_stops_the_next_charge",
@@ -323,7 +353,7 @@ MUTANTS = (
     Mutant(
         "altered-bytes-handed-out",
         "owner/ledger/ledger.py",
-        "        self._replay.check_charge(charge)\n",
+        "            or digest != charge.release\n",
         "",
         ("owner/ledger/test_damage.py::test_stored_bytes_are_returned_only_as_the_log_names_them",),
         "Bytes that were put into the ledger leave, signed, as a release.",
@@ -383,8 +413,8 @@ MUTANTS = (
     Mutant(
         "ledger-lock-shared",
         "owner/ledger/store.py",
-        "while not _try(lock_file, fcntl.LOCK_EX):",
-        "while not _try(lock_file, fcntl.LOCK_SH):",
+        "while not _try(file.lock_file, fcntl.LOCK_EX):",
+        "while not _try(file.lock_file, fcntl.LOCK_SH):",
         ("owner/ledger/test_ledger_locks.py::test_whoever_uses_a_ledger_holds_its_file_alone",),
         "Two processes spend from one file at once.",
     ),

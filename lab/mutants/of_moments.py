@@ -6,7 +6,33 @@ _SEARCH = "privacy/test_moment_sensitivity.py::test_a_search_reaches_the_bound_a
 _LATTICE = "privacy/test_moment_sensitivity.py::test_rounded_rows_are_no_longer_than_is_paid_for"
 _NOISE = "owner/moments/test_moments.py::test_every_block_has_the_noise_that_is_stated"
 
+_TARGET = "privacy/test_moment_sensitivity.py::test_targets_move_moments_no_farther_than_labels"
+
 MUTANTS = (
+    Mutant(
+        "moments-square-of-a-target",
+        "privacy/moments.py",
+        "return math.sqrt(self.operator**2 + self.proportions**2 + bent)",
+        "return 1.2 * math.sqrt(self.operator**2 + self.proportions**2 + bent)",
+        (_TARGET,),
+        "Squares of targets are released with more weight than is free, and nothing is charged.",
+    ),
+    Mutant(
+        "moments-target-beyond-its-range",
+        "owner/moments.py",
+        "targets = np.clip((held - middle) / half, -1.0, 1.0)",
+        "targets = (cells - middle) / half",
+        ("owner/moments/test_target_moments.py::test_a_target_is_held_to_its_range",),
+        "A target outside its range moves the sums as far as it likes.",
+    ),
+    Mutant(
+        "moments-continuous-label",
+        "owner/source.py",
+        "pa.types.is_floating(kind) or pa.types.is_decimal(kind)",
+        "pa.types.is_null(kind)",
+        ("owner/moments/test_target_moments.py::test_a_continuous_label_is_refused_by_its_type",),
+        "A label of decimals is released as labels of no class, and a budget is charged for it.",
+    ),
     Mutant(
         "moments-of-the-same-label",
         "privacy/moments.py",
@@ -26,7 +52,7 @@ MUTANTS = (
     Mutant(
         "moments-two-classes-as-many",
         "privacy/moments.py",
-        "return 4.0 if classes == 2 else 2.0",
+        "return 4.0 if classes <= 2 else 2.0",
         "return 2.0",
         (_SEARCH,),
         "Of two classes another label moves y by 2, and half of its square is paid for.",
@@ -34,8 +60,8 @@ MUTANTS = (
     Mutant(
         "moments-without-sensitivity",
         "owner/moments.py",
-        "scale = multiplier * weights.sensitivity",
-        "scale = multiplier * 2**0.5",
+        "scale = multiplier * (weights.sensitivity +",
+        "scale = multiplier * (2**0.5 +",
         (_NOISE,),
         "Noise is for the second moments alone, and means and counts are released as well.",
     ),
@@ -58,8 +84,8 @@ MUTANTS = (
     Mutant(
         "moments-operator-of-many-classes",
         "owner/moments.py",
-        '"operator": (columns * width, times * LONGEST_CODE / weights.operator, linear / times),',
-        '"operator": (columns * width, LONGEST_CODE / weights.operator, linear / times),',
+        "times * LONGEST_CODE * steps / weights.operator,",
+        "LONGEST_CODE * steps / weights.operator,",
         (_NOISE,),
         "Means by class are summed K times, and have the noise of once.",
     ),

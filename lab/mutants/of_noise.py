@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "knorm-radius-of-one-dimension",
-        "privacy/knorm.py",
+        "privacy/randomness.py",
         "for u in uniforms[:dimension]:",
         "for u in uniforms[:1]:",
         ("privacy/test_noise.py::test_noise_has_the_stated_distribution",),
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "knorm-accepts-every-point",
-        "privacy/knorm.py",
+        "privacy/randomness.py",
         "if uniforms[-1].b < accept.a:",
         "if uniforms[-1].b <= 1:",
         ("privacy/test_noise.py::test_knorm_on_a_coarse_lattice_has_exact_probabilities",),
@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "knorm-undecided-is-rejected",
-        "privacy/knorm.py",
+        "privacy/randomness.py",
         "return uniforms[-1].a > accept.b, None",
         "return True, None",
         ("privacy/test_noise.py::test_a_decision_of_the_knorm_sampler_is_the_same_with_more_bits",),

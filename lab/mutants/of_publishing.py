@@ -95,7 +95,7 @@ MUTANTS = (
     Mutant(
         "records-not-counted-in-the-name",
         "owner/scaling.py",
-        '            "records": self.size,\n',
+        '            "people" if self.unit is Unit.PERSON else "records": self.size,\n',
         "",
         ("owner/moments/test_moments.py::test_a_table_that_grew_is_another_request",),
         "A table that grew gets last month's file.",
@@ -172,7 +172,7 @@ MUTANTS = (
     ),
     Mutant(
         "laundered-by-unknown-scales",
-        "tables/terms.py",
+        "tables/pipeline.py",
         "return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}",
         "return self.source is not Origin.PRIVATE_ROWS",
         (
@@ -182,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "laundered-by-a-merge",
-        "tables/terms.py",
+        "tables/pipeline.py",
         "for weak in (PRIVATE_ROWS, UNKNOWN):",
         "for weak in (UNKNOWN,):",
         ("tables/test_provenance.py::test_the_weakest_origin_wins",),
@@ -190,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "laundered-by-the-first-owner",
-        "release/merge.py",
+        "releases/merge.py",
         "origins = (release.pipeline.origin for release in releases)",
         "origins = (release.pipeline.origin for release in releases[:1])",
         ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_merge",),

@@ -239,8 +239,8 @@ MUTANTS = (
     Mutant(
         "private-types-read-off",
         "owner/scaling.py",
-        "return open_declared(data, text=[label, *coded], numbers=numbers)",
-        "return open_table(data, text=[label, *coded])",
+        "return open_declared(data, text=texts, numbers=[n for n in names if n not in texts])",
+        "return open_table(data, text=texts)",
         ("owner/test_public_part.py::test_no_type_is_read_off_a_private_record",),
         "Whether a file can be read depends on a private cell among its first rows.",
     ),

@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "participant-word-by-a-generator",
         "participant.py",
-        "word = secrets.randbits(64)",
+        "word = _bits(64)",
         'word = __import__("random").getrandbits(64)',
         ("participant/test_participant.py::test_every_draw_comes_from_the_operating_system",),
         "Answers of a seeded or observed generator can be computed.",
@@ -124,10 +124,20 @@ MUTANTS = (
     Mutant(
         "participant-coin-too-heavy",
         "participant.py",
-        "while secrets.randbelow(k * x.denominator) < x.numerator:",
-        "while secrets.randbelow(k * x.denominator) <= x.numerator:",
+        "while _below(k * x.denominator) < x.numerator:",
+        "while _below(k * x.denominator) <= x.numerator:",
         ("participant/test_participant.py::test_samplers_are_exact_on_a_grid_where_it_shows",),
         "The exponential coin is not e^-x, and no law is the one stated.",
+    ),
+    Mutant(
+        "participant-integers-wrapped",
+        "participant.py",
+        "while (value := _bits(count)) >= limit:\n        pass\n    return value",
+        "value = _bits(count) % limit\n    return value",
+        (
+            "participant/test_participant.py::test_an_integer_below_a_limit_is_drawn_again_and_never_wrapped",
+        ),
+        "Small integers are drawn twice as often, and no law is the one stated.",
     ),
     Mutant(
         "participant-number-without-ends",
@@ -214,6 +224,14 @@ MUTANTS = (
         "same = len(_stated_guarantees(content)) == len(_stated_guarantees(survey.content))",
         ("participant/test_participant.py::test_words_that_do_not_match_the_numbers_are_refused",),
         "A survey says another epsilon in words than its numbers have.",
+    ),
+    Mutant(
+        "participant-id-not-compared",
+        "participant.py",
+        'if not complete or content["id"] != _id(without_id):',
+        "if not complete:",
+        ("participant/test_twin.py::test_both_refuse_the_same_surveys",),
+        "A survey that was altered passes for the one whose id was published.",
     ),
     Mutant(
         "participant-cost-shown-too-low",

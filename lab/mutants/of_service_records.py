@@ -34,10 +34,18 @@ MUTANTS = (
     Mutant(
         "newest-proposal-first",
         "service/records.py",
-        "state IN ('received', 'approved') ORDER BY number\"",
-        "state IN ('received', 'approved') ORDER BY number DESC\"",
+        "SELECT s.token, min(p.number) FROM",
+        "SELECT s.token, max(p.number) FROM",
         ("transport/http/test_records.py::test_the_oldest_open_proposal_is_next",),
         "Who asks later is served before those who wait.",
+    ),
+    Mutant(
+        "no-turns",
+        "service/records.py",
+        "            self._turns[proposal.dataset, token] = turn\n",
+        "            pass\n",
+        ("transport/http/test_records.py::test_tokens_take_turns",),
+        "Who sends many proposals keeps others waiting.",
     ),
     Mutant(
         "tokens-beside-the-log",

@@ -8,6 +8,24 @@ from mutant import Mutant, Place
 
 MUTANTS = (
     Mutant(
+        "frames-refused-by-their-type",
+        "owner/source.py",
+        "is_declared = not all(isinstance(part, MemoryTable) for part in parts)",
+        "is_declared = True",
+        (
+            "owner/moments/test_target_moments.py::test_a_missing_label_of_a_frame_changes_its_type_and_nothing_else",
+        ),
+        "Whether a frame is refused tells that one of its labels is missing.",
+    ),
+    Mutant(
+        "labels-compared-in-their-own-type",
+        "tables/columns.py",
+        "values == np.int64(number)",
+        "values == number",
+        ("tables/test_labels.py::test_no_label_is_read_otherwise_beside_a_missing_one",),
+        "A missing label changes the class of other labels in its batch, if they are short floats.",
+    ),
+    Mutant(
         "pipeline-rounding-removed",
         "engines/summary.py",
         """\
@@ -109,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-tells-zeros-apart",
-        "kernels/cells.py",
+        "kernels/sums.py",
         "bits = np.float64(column[i] + 0.0).view(np.uint64)",
         "bits = np.float64(column[i]).view(np.uint64)",
         ("tables/test_rowhash.py::test_minus_zero_is_zero",),
@@ -117,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-in-order",
-        "kernels/cells.py",
+        "kernels/sums.py",
         "sums[1] += _mix(second ^ lanes[0, i])",
         "sums[1] = _mix(sums[1] ^ second ^ lanes[0, i])",
         ("tables/test_rowhash.py::test_neither_the_order_of_rows_nor_their_batches_matter",),
@@ -168,7 +186,7 @@ MUTANTS = (
     Mutant(
         "type-by-the-label",
         "owner/labelled.py",
-        "return open_table(source.data, text=[source.label])",
+        "return open_table(source.data, text=[source.label, source.person])",
         "return open_table(source.data)",
         ("owner/test_public_part.py::test_a_class_may_be_called_as_missing_values_often_are",),
         "One private label decides the type of its column, and whether a release succeeds.",
@@ -227,7 +245,7 @@ MUTANTS = (
         "columns-that-are-no-features-are-looked-at",
         "owner/labelled.py",
         "return open_columns(source.data, [*features, *bags], label=source.label)",
-        "return open_table(source.data, text=[source.label])",
+        "return open_table(source.data, text=[source.label, source.person])",
         ("tables/test_dialects.py::test_columns_that_are_left_out_or_no_features_decide_nothing",),
         "A private column that is no feature decides how features are read.",
     ),
@@ -242,8 +260,8 @@ MUTANTS = (
     Mutant(
         "labelled-rows-unsaid",
         "owner/labelled.py",
-        "public=(*_PUBLIC, *some),",
-        "public=_PUBLIC,",
+        "public=(*_PUBLIC, *some, ",
+        "public=(*_PUBLIC, ",
         ("test_any_table.py::test_rows_without_labels_can_be_skipped_by_owner_and_learner",),
         "Which rows have a label is published, and the guarantee does not say so.",
     ),

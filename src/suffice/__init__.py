@@ -1,7 +1,7 @@
 """Publish statistics from private data with a guarantee, and train classifiers from them.
 
-Owners: `advise` says which release to make, and `release_advised` makes it. `plan_mean_operator`
-predicts how useful a release would be, and `MeanOperator` makes it.
+Owners: `advise` says which release to make, and `release` makes it. `plan_mean_operator` predicts
+how useful a release would be, and `MeanOperator` makes it.
 `RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
 `Moments` noisy second moments of records, `LabelProportions` class proportions of bags. `Ledger`
 and `Budget` limit all releases together. `grant` answers a learner's proposal under a `Policy`.
@@ -14,10 +14,11 @@ at random first.
 
 Learners: `load` reads a release, and `verify` checks who signed it. `FactoredClassifier` learns
 from mean operators and from weak supervision (`suffice.learner.weak`), `NoisyLabelClassifier` from
-randomised labels, `SpreadClassifier` from randomised records, `MomentClassifier` from moments,
-`RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from proportions, and `VoteClassifier`
-from votes. `propose` asks an owner, and `check_answer` checks the answer. `Remote` does both over
-the network.
+randomised labels, `SpreadClassifier` from randomised records, `MomentClassifier` and
+`MomentRegressor` from moments, `RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from
+proportions, and `VoteClassifier` from votes. `describe` states means, variances and correlations of
+moments, and `sample` draws synthetic rows from them. `propose` asks an owner, and `check_answer`
+checks the answer. `Remote` does both over the network.
 
 Officers: `Remote` also reads the log of a service, a `Checkpoint` and an `Export` of all of it.
 
@@ -49,7 +50,7 @@ _HOMES = {
     "load_survey": "suffice.owner.survey",
     "new_survey": "suffice.owner.survey",
     "advise": "suffice.owner.advice",
-    "release_advised": "suffice.owner.advice",
+    "release": "suffice.owner.advice",
     "assign_bags": "suffice.owner.proportions",
     "plan_mean_operator": "suffice.owner.mean_operator",
     "plan_moments": "suffice.owner.moments",
@@ -63,22 +64,25 @@ _HOMES = {
     "Randomizer": "suffice.participant",
     "respond": "suffice.participant",
     # releases
-    "Release": "suffice.release.release",
-    "generate_keys": "suffice.release.signing",
-    "merge": "suffice.release.merge",
-    "sign": "suffice.release.signing",
-    "verify": "suffice.release.signing",
+    "Release": "suffice.releases.release",
+    "generate_keys": "suffice.releases.signing",
+    "merge": "suffice.releases.merge",
+    "sign": "suffice.releases.signing",
+    "verify": "suffice.releases.signing",
     "load": "suffice.learner.model_file",  # a release; of a model file, one that predicts
     # learner
     "AdaBoostLinear": "suffice.papers.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator",
     "MomentClassifier": "suffice.learner.moments",
+    "MomentRegressor": "suffice.learner.moments",
     "NoisyLabelClassifier": "suffice.learner.noisy_labels",
     "RadoBoost": "suffice.learner.rados",
     "RadoRidge": "suffice.learner.rados",
     "SpreadClassifier": "suffice.learner.spread",
     "VoteClassifier": "suffice.learner.votes",
+    "describe": "suffice.learner.moments",
+    "sample": "suffice.learner.sampling",
     "estimate_frequencies": "suffice.learner.frequencies",
     "estimate_mean_operator": "suffice.learner.weak",
     "exponential_rado_risk": "suffice.learner.rados",

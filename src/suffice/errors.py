@@ -22,6 +22,7 @@
     │   └── BudgetError                              the budget does not allow it
     ├── LedgerError                   exit 5   409   the ledger cannot serve the request
     │   ├── RequestConflictError                     one request name, two different requests
+    │   ├── ArchivedRequestError                     charged, and its output is in an archive
     │   ├── BurntRequestError                        charged, but its output was lost
     │   ├── PendingRequestError                      charged; its output is being computed
     │   └── LostEntriesError                         put back from a copy (owner/ledger/)
@@ -123,6 +124,10 @@ class RequestConflictError(LedgerError):
 
 class BurntRequestError(LedgerError):
     """The request was charged, but its output was lost. It is never drawn again."""
+
+
+class ArchivedRequestError(LedgerError):
+    """The request was charged, and its output was moved to an archive. It is never drawn again."""
 
 
 class PendingRequestError(LedgerError):

@@ -19,6 +19,7 @@ from suffice.errors import ParameterError
 _T = TypeVar("_T")
 _LEDGER_DATABASES = ("postgresql://", "postgres://")
 Missing = Literal["error", "mean", "zero"]
+TEMPORAL_UNITS = ("days since 1970-01-01", "days since midnight", "days")
 
 
 class MissingRule(StrEnum):
@@ -57,6 +58,8 @@ class Option:
         type says.
     many : bool
         It is repeatable, and ``parse`` gets a list of texts.
+    flag : bool
+        It takes no text, whatever the field's type is.
     choices : iterable of str, optional
         All values that it can have.
     path : callable, optional
@@ -83,6 +86,7 @@ class Option:
     group: Group
     parse: Callable[[Any], Any] | None = None
     many: bool = False
+    flag: bool = False
     choices: Iterable[str] | None = None
     path: Callable[[str], Path | None] | None = None
     others: tuple["Option", ...] = ()

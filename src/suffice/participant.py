@@ -32,7 +32,7 @@ _WORD_COUNT = 2**64  # different words of 64 random bits
 _MOST_STATES = 256
 _MOST_TABLE = 64  # the exact check of a larger one would take minutes
 _WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/guarantee.py
-NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/calibrate.py
+NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/events.py
 _TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
 _VERSION = 1  # of surveys and of the words in them
 _MEMORY_VERSION = 1
@@ -101,7 +101,7 @@ class Choice:
 
     def draw(self, index: int) -> Hashable:
         """Return a fresh answer: i for truth j with probability weights(j)[i] / 2^64."""
-        word = secrets.randbits(64)
+        word = _bits(64)
         for state, weight in zip(self.states, self.weights(index), strict=True):
             if word < weight:
                 return state
@@ -174,7 +174,7 @@ class Number:
     ("gaussian", whose epsilon is read at a delta > 0), exactly. What would leave ``limits``, which
     happens with a probability below 2^-64, is held to them: that is done to a private answer and
     costs nothing. Step, scale, limits and cost are those of an owner's records
-    (owner/responses.py, release/columns.py, privacy/noise.py). ``step`` is the rounding step,
+    (owner/responses.py, releases/columns.py, privacy/noise.py). ``step`` is the rounding step,
     ``scale`` the scale of the noise in steps, ``limits`` are the least and the largest answer.
 
     Examples
@@ -196,7 +196,7 @@ class Number:
             )
         self.deviation = deviation
         self.low, self.high, self.kernel = float(low), float(high), kernel
-        self.step = 2.0 ** (math.floor(math.log2(deviation)) - 20)
+        self.step = grid_step(deviation)
         if not max(abs(low), abs(high)) / self.step < 2.0**52:
             raise ValueError("the range lies too far from zero for its noise; shift the values.")
         scale = deviation / self.step / (math.sqrt(2) if kernel == "laplace" else 1)
@@ -236,6 +236,34 @@ class Number:
         return least <= answer <= most and (answer / self.step).is_integer()
 
 
+def grid_step(deviation: float) -> float:
+    """Return the step of a number's grid: the largest power of two up to deviation / 2^20.
+
+    It is read off the float. A logarithm is rounded, and not in the same way on every machine.
+    """
+    return math.ldexp(1.0, math.frexp(deviation)[1] - 21)
+
+
+# All that is drawn comes from here, so that a program in another language can draw the same.
+
+
+def _bits(count: int) -> int:
+    """Return an integer of ``count`` random bits: the first of as few fresh bytes as hold them."""
+    fresh = secrets.token_bytes(-(-count // 8))
+    return int.from_bytes(fresh, "big") >> (-count % 8)
+
+
+def _below(limit: int) -> int:
+    """Return a random integer from 0 to ``limit`` - 1, all equally likely.
+
+    It takes as many bits as the largest has, again and again, until they are one of them.
+    """
+    count = (limit - 1).bit_length()
+    while (value := _bits(count)) >= limit:
+        pass
+    return value
+
+
 # Exact samplers of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010): integers and fractions.
 
 
@@ -246,7 +274,7 @@ def _with_chance_exp(x: Fraction) -> bool:
             return False
         x -= 1
     k = 1
-    while secrets.randbelow(k * x.denominator) < x.numerator:  # with probability x / k
+    while _below(k * x.denominator) < x.numerator:  # with probability x / k
         k += 1
     return k % 2 == 1
 
@@ -255,12 +283,12 @@ def _laplace(scale: Fraction) -> int:
     """Return n with probability proportional to e^(-|n| / scale) (Algorithm 2)."""
     t, s = scale.numerator, scale.denominator
     while True:
-        u = secrets.randbelow(t)
+        u = _below(t)
         if not _with_chance_exp(Fraction(u, t)):
             continue
         while _with_chance_exp(Fraction(1)):
             u += t
-        n, negative = u // s, secrets.randbits(1)
+        n, negative = u // s, _bits(1)
         if n or not negative:  # zero has one sign only
             return -n if negative else n
 
@@ -736,7 +764,7 @@ def make_survey(
         ],
         "guarantee": together,
     }
-    content["id"] = "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
+    content["id"] = _id(_canonical(content))
     return Survey(content, noises, _canonical(content))
 
 
@@ -752,15 +780,22 @@ def read_survey(data: bytes) -> Survey:
         parts = (content[key] for key in ("label", "delta", "language"))
         survey = make_survey(content["title"], bare, *parts)
         same = _stated_guarantees(content) == _stated_guarantees(survey.content)
+        without_id = data.replace(f' "id": "{content["id"]}",\n'.encode(), b"", 1)
     except ValueError as error:
         raise SurveyError(f"This is not a valid survey: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError):
         raise SurveyError("This is not a valid survey: a part is missing or malformed.") from None
     if not same:
         raise SurveyError("This survey does not do what it says. Do not answer it.")
-    if _canonical(content) != survey.data:
+    complete = content.keys() == survey.content.keys() and content["suffice"] == "survey"
+    if not complete or content["id"] != _id(without_id):
         raise SurveyError("The survey was altered or damaged: its id does not match its contents.")
-    return survey
+    return Survey(content, survey.noises, data)
+
+
+def _id(data: bytes) -> str:
+    """Return the id of a survey, whose bytes these are without the line of the id."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _check_version(version: object) -> None:
@@ -834,7 +869,7 @@ def _line(value: Any, most: int = 200) -> str:
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError("something else stands where a number belongs.")
-    return value
+    return float(value)  # as other languages read it
 
 
 def _integer(value: Any) -> int:
@@ -899,7 +934,7 @@ def respond(
             raise ValueError(f"{_quoted(name)}: {error}") from None
     cost = _cost(list(survey.noises.values()), survey.content["delta"])
     book.get_or_draw(MemoryEntry("cost", survey.id, None), lambda: list(cost))
-    token = book.get_or_draw(MemoryEntry("token", survey.id, None), lambda: secrets.token_hex(16))
+    token = book.get_or_draw(MemoryEntry("token", survey.id, None), lambda: f"{_bits(128):032x}")
     answers = {}
     for name, noise in survey.noises.items():
         answers[name] = book.get_or_draw(entries[name], lambda: noise.draw(indices[name]))  # noqa: B023  # now

@@ -5,12 +5,18 @@ characters (controls, escapes, bidirectional marks, separators, halves of charac
 look blank) are shown as escapes. Long text is cut, and the cut is marked. Text that could look like
 a sentence of ours is put in quotes. Values in Parquet and Feather files, and values that a program
 reads, stay as they are.
+
+Notes to whoever runs a program (how a table was read, what was left out, what looks odd) go to the
+logger ``suffice``. The command line prints them. A program prints nothing unless it listens. A note
+is about what is public, or about what the caller may see: others can read the terminal.
 """
 
 import html
+import logging
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 _LONGEST_NAME = 60
@@ -199,3 +205,53 @@ def html_table(
 
 def _line(tag: str, cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{markup(escaped(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+
+LOGGER = logging.getLogger("suffice")
+
+
+def note(line: str) -> None:
+    """Send a line to whoever listens to the logger ``suffice``.
+
+    Parameters
+    ----------
+    line : str
+        A sentence about what is public, or about what the caller may see.
+    """
+    LOGGER.info(line)
+
+
+class _Collector(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def collected_notes() -> Iterator[list[str]]:
+    """Collect all notes in a list until the block ends. Nobody else receives them.
+
+    Yields
+    ------
+    list of str
+        The notes so far.
+
+    Examples
+    --------
+    >>> from suffice.plain_text import collected_notes, note
+    >>> with collected_notes() as lines:
+    ...     note("The table has 10 rows.")
+    >>> lines
+    ['The table has 10 rows.']
+    """
+    collector, handlers, level = _Collector(), LOGGER.handlers, LOGGER.level
+    LOGGER.handlers = [collector]
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield collector.lines
+    finally:
+        LOGGER.handlers = handlers
+        LOGGER.setLevel(level)

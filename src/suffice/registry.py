@@ -12,7 +12,7 @@ from suffice.audit.exercises import Exercise, register_exercises
 from suffice.audit.registry import register_cases
 from suffice.learner.fit import Learning, register_learner
 from suffice.owner.mechanism import Mechanism, register_mechanism
-from suffice.release.kinds import Kind, register_kind
+from suffice.releases.kinds import Kind, register_kind
 
 
 def register(

@@ -8,6 +8,7 @@ import pytest
 from suffice.errors import LedgerError, RequestConflictError
 from suffice.owner import mechanism
 from suffice.owner.ledger import rules
+from suffice.owner.ledger.store import Tables
 
 
 def named_by_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,27 +45,28 @@ def conflict_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused_as_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse a new name if the data are not those of earlier releases."""
+    add = Tables.add_charge
 
-    def mutant(stored, charges):
-        for charge in charges:
-            prints = {c.fingerprints.get(charge.dataset) for c in stored} - {None}
-            if prints and charge.fingerprint not in prints:
-                raise LedgerError("The data under this name have changed.")
-        return []
+    def mutant(self, dataset, guarantees, request, token, *, also=()):
+        query = "SELECT fingerprint FROM costs WHERE dataset = ?"
+        prints = {known for (known,) in self.db.execute(query, (dataset,))}
+        if prints and request.fingerprint not in prints:
+            raise LedgerError("The data under this name have changed.")
+        return add(self, dataset, guarantees, request, token, also=also)
 
-    monkeypatch.setattr(rules, "other_names", mutant)
+    monkeypatch.setattr(Tables, "add_charge", mutant)
 
 
 def refused_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse data that have a budget under another name."""
-    names = rules.other_names
+    add = Tables.add_charge
 
-    def mutant(stored, charges):
-        if names(stored, charges):
+    def mutant(self, *charged, **also):
+        if add(self, *charged, **also):
             raise LedgerError("These data have a budget under another name.")
         return []
 
-    monkeypatch.setattr(rules, "other_names", mutant)
+    monkeypatch.setattr(Tables, "add_charge", mutant)
 
 
 HISTORY_MUTANTS = (named_by_data, conflict_by_content, refused_as_changed, refused_elsewhere)

@@ -12,7 +12,7 @@ from suffice.owner.mechanism import mechanism_names
 
 # Which mechanisms show a mutant, and in how many pairs of these it has to be found.
 FOUND_IN = {
-    "sums_by_block": (["mean-operator"], 60),
+    "sums_by_block": (["mean-operator"], 90),
     "no_rounding": (["mean-operator"], 20),
     "laundered": (["rados"], 8),
     "absent_class": (["proportions"], 40),

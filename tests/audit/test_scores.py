@@ -12,7 +12,7 @@ from suffice.audit.scores import (
     limits,
     mu_measure,
 )
-from suffice.privacy.calibrate import gaussian_epsilon
+from suffice.privacy.events import gaussian_epsilon
 
 ALPHA = 1e-6  # of each bound below: the chance that a test here fails without reason
 

@@ -24,7 +24,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.survey import new_survey
 from suffice.participant import Memory, MemoryEntry, respond
 from suffice.privacy.guarantee import Budget
-from suffice.release.signing import generate_keys
+from suffice.releases.signing import generate_keys
 
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
@@ -299,7 +299,7 @@ def test_a_paid_release_is_not_lost_to_a_file_that_comes_meanwhile(suffice, tmp_
     rows = "".join(f"{k % 7},{k % 2}\n" for k in range(40))
     Path("t.csv").write_text("x,sick\n" + rows)
     suffice("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
-    words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
     words += ("--ledger", "l", "--dataset", "d", "-o")
     write = releases.write_release
 

@@ -30,7 +30,16 @@ def suffice(*words: object, cwd: Path, code: int = 0) -> subprocess.CompletedPro
     return done
 
 
-RELEASE = ("release", "mean-operator", "clinic.parquet", "--label", "sick", "--epsilon", 5)
+RELEASE = (
+    "release",
+    "mean-operator",
+    "--linear",
+    "clinic.parquet",
+    "--label",
+    "sick",
+    "--epsilon",
+    5,
+)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +129,16 @@ def test_two_owners_releases_are_fitted_together(desk):
 
     other = clinic_table(rows=300, seed=1)
     pq.write_table(other, desk / "other.parquet")
-    words = ("release", "mean-operator", "other.parquet", "--label", "sick", "--epsilon", 5)
+    words = (
+        "release",
+        "mean-operator",
+        "--linear",
+        "other.parquet",
+        "--label",
+        "sick",
+        "--epsilon",
+        5,
+    )
     suffice(*words, "--pipeline-from", "r.suffice", "--no-ledger", "-o", "o.suffice", cwd=desk)
     suffice(
         *("fit", "r.suffice", "o.suffice", "--rows", "clinic.parquet"),
@@ -149,7 +167,16 @@ def test_two_owners_releases_are_fitted_together(desk):
         ((*RELEASE, "--ledger", "l", "--dataset", "e", "-o", "x"), 5, "no data set"),
         ((*RELEASE[:-1], 9, "--ledger", "l", "--dataset", "d", "-o", "x"), 4, "would exceed"),
         (
-            ("release", "mean-operator", "gone.csv", *RELEASE[3:], "--no-ledger", "-o", "x"),
+            (
+                "release",
+                "mean-operator",
+                "--linear",
+                "gone.csv",
+                *RELEASE[4:],
+                "--no-ledger",
+                "-o",
+                "x",
+            ),
             6,
             "gone",
         ),
@@ -173,10 +200,10 @@ def test_an_error_is_one_line_with_the_exit_code_of_its_class(desk, words, code,
 
 def test_a_table_with_text_where_numbers_belong_never_shows_a_cell(desk):
     (desk / "odd.csv").write_text("age,sick\n1,0\nSECRET,1\n2,1\n")
-    words = ("release", "mean-operator", "odd.csv", "--label", "sick", "--epsilon", 1)
+    words = ("release", "mean-operator", "--linear", "odd.csv", "--label", "sick", "--epsilon", 1)
     suffice(*words, "--no-ledger", "-o", "odd.suffice", cwd=desk)  # a column of categories
     (desk / "worse.csv").write_text("age,sick\n1,0\n2\n3,SECRET\n")
-    words = ("release", "mean-operator", "worse.csv", "--label", "sick", "--epsilon", 1)
+    words = ("release", "mean-operator", "--linear", "worse.csv", "--label", "sick", "--epsilon", 1)
     done = suffice(*words, "--no-ledger", "-o", "x", cwd=desk, code=2)
     assert "SECRET" not in done.stderr
 

@@ -18,7 +18,7 @@ def model(suffice, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "5", "--no-ledger")
-    suffice("release", "mean-operator", *words, "-o", "r.suffice")
+    suffice("release", "mean-operator", "--linear", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet")
     suffice(*fit, "-o", "m.suffice")
     suffice(*fit, "--penalty", "l1", "-o", "sparse.suffice")
@@ -81,7 +81,7 @@ def test_deviations_that_do_not_fit_are_damage(model):
 def test_three_classes_have_a_line_for_each_class(rng):
     X = rng.normal(size=(300, 2))
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    release = sf.MeanOperator(epsilon=20.0, classes=(0, 1, 2)).release(X, y, ledger=None)
+    release = sf.MeanOperator(epsilon=20.0, classes=(0, 1, 2), map=None).release(X, y, ledger=None)
     model = sf.FactoredClassifier().fit_release(release, X)
     lines = model_coefficients(model.to_release())
     assert len(lines) == 9

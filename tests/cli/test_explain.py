@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 FOLDER = Path(__file__).parents[1] / "fixtures"
 

@@ -14,7 +14,15 @@ from suffice.learner import problem
 def test_a_model_that_may_know_nothing_says_so(suffice, tmp_path, monkeypatch, epsilon, doubtful):
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
-    words = ("release", "mean-operator", "clinic.parquet", "--label", "sick", "--no-ledger")
+    words = (
+        "release",
+        "mean-operator",
+        "--linear",
+        "clinic.parquet",
+        "--label",
+        "sick",
+        "--no-ledger",
+    )
     suffice(*words, "--epsilon", epsilon, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice")
     assert ("a guess without the release" in suffice(*fit)) == doubtful
@@ -27,7 +35,7 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "3", "--no-ledger")
-    suffice("release", "mean-operator", *words, "-o", "r.suffice")
+    suffice("release", "mean-operator", "--linear", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
     in_memory = json.loads(suffice(*fit, "--json"))
     monkeypatch.setattr(problem, "_HELD_BYTES", 0)

@@ -20,14 +20,14 @@ import pytest
 from pyarrow import feather, parquet
 
 from suffice.errors import TableError
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.policy import Policy
+from suffice.plain_text import collected_notes
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Answer, Refused
-from suffice.release.codec import load
-from suffice.release.release import encode
+from suffice.releases.codec import load
+from suffice.releases.release import encode
 
 ROWS = 60
 RNG = np.random.default_rng(8)
@@ -216,7 +216,7 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     write_table(tmp_path / "t.csv", ["yes" if label == "1" else "no" for label in LABELS])
     words = ("--dataset", "d", "--epsilon", 2, "--classes", "no,yes", "--label", "sick")
     assert command(tmp_path, "ledger", "init", "l", *words).returncode == 0
-    release = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", 1)
+    release = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", 1)
     paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice", "--force")
     done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
     assert done.returncode == 2
@@ -258,7 +258,7 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
     from suffice.owner.mean_operator import MeanOperator
 
     with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
-        MeanOperator(1.0).release(rows, ledger=ledger, dataset="d", label="sick")
+        MeanOperator(1.0, map=None).release(rows, ledger=ledger, dataset="d", label="sick")
 
 
 def test_a_repeated_release_looks_the_same_whether_labels_changed_or_not(tmp_path):
@@ -268,7 +268,17 @@ def test_a_repeated_release_looks_the_same_whether_labels_changed_or_not(tmp_pat
         folder = tmp_path / name
         folder.mkdir()
         Ledger(folder / "l", {"d": Budget(4.0)})
-        words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", 1, "--json")
+        words = (
+            "release",
+            "mean-operator",
+            "--linear",
+            "t.csv",
+            "--label",
+            "sick",
+            "--epsilon",
+            1,
+            "--json",
+        )
         paid = ("--ledger", "l", "--dataset", "d")
         write_table(folder / "t.csv", LABELS)
         first = command(folder, *words, *paid, "-o", "first.suffice")

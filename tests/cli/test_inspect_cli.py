@@ -44,7 +44,7 @@ def test_keys_and_no_secret(suffice):
     assert "Keep it secret." in private
     assert other["fingerprint"] == data["fingerprint"]
     assert secret not in private + json.dumps(other)
-    words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
     suffice(*words, "--no-ledger", "--sign", "clinic.key", "-o", "r.suffice")
     assert f"by key {data['fingerprint']}" in suffice("inspect", "r.suffice")
     Path("odd.pub").write_text("-----BEGIN PUBLIC KEY-----\nnone\n-----END PUBLIC KEY-----\n")

@@ -9,7 +9,7 @@ import pytest
 
 from suffice.owner.ledger import Ledger
 
-RELEASE = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "0.5")
+RELEASE = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "0.5")
 
 
 @pytest.fixture

@@ -21,7 +21,16 @@ def desk(tmp_path, monkeypatch) -> Path:
 
 
 def release(suffice, epsilon: str, request: str, *more: str) -> None:
-    words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", epsilon)
+    words = (
+        "release",
+        "mean-operator",
+        "--linear",
+        "t.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        epsilon,
+    )
     suffice(*words, "--ledger", "l", "--dataset", "d", "--request", request, "-o", request, *more)
 
 

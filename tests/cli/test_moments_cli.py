@@ -72,3 +72,52 @@ def test_a_map_is_fitted_on_the_public_rows(program):
     program("fit", "ranks.suffice", "-o", "of_ranks")
     scored = json.loads(program("score", "of_ranks", "new.csv", "--label", "ill", "--json"))
     assert scored["accuracy"] > 0.85
+
+
+PRESSURE = (
+    "release moments records.csv --target pressure --range pressure=50,210 --range age=20,80"
+    " --categories ward=north,south --drop ill --delta 1e-6 --no-ledger"
+)
+
+
+def test_a_number_is_predicted_described_and_scored(program):
+    program(*PRESSURE.split(), "--epsilon", "3", "-o", "p.suffice")
+    assert "pressure, held between 50 and 210" in program("inspect", "p.suffice")
+    report = json.loads(program("fit", "p.suffice", "-o", "model", "--json"))
+    assert report["target"] == "pressure"
+    printed = program("inspect", "model", "--coefficients")
+    assert "noise and sampling" in printed
+    assert "(intercept)" in printed
+    scored = json.loads(program("score", "model", "new.csv", "--label", "pressure", "--json"))
+    assert scored["rows"] == 1000
+    assert scored["rmse"] < 1.1 * scored["constant_rmse"]
+    assert "R^2" in program("score", "model", "new.csv", "--label", "pressure")
+    program("predict", "model", "new.csv", "-o", "predicted.csv")
+    assert list(pd.read_csv("predicted.csv").columns) == ["prediction"]
+    found = json.loads(program("describe", "p.suffice", "--json"))
+    (mean,) = (c["mean"] for c in found["columns"] if c["name"] == "pressure")
+    assert mean["low"] < 130 < mean["high"]
+    assert "Correlations" in program("describe", "p.suffice")
+    for words in ("score model new.csv --label pressure --plot a.svg",
+                  "predict model new.csv -o b.csv --class-weight 1=2"):  # fmt: skip
+        assert "predicts numbers" in program(*words.split(), code=ParameterError.exit_code)
+
+
+def test_a_regression_without_intervals_says_why(program):
+    program(*PRESSURE.split(), "--epsilon", "0.01", "-o", "p.suffice")
+    program("fit", "p.suffice", "-o", "model")
+    assert "no interval can be stated" in " ".join(
+        program("inspect", "model", "--coefficients").split()
+    )
+
+
+def test_synthetic_rows_are_drawn_into_a_file_that_says_so(program):
+    program(*f"{RELEASE} --map ranks --no-ledger -o r.suffice".split())
+    assert "They are no people" in program("sample", "r.suffice", "-n", "300", "-o", "rows.parquet")
+    rows = pd.read_parquet("rows.parquet")
+    assert list(rows.columns) == ["age", "pressure", "ward", "label"]
+    assert len(rows) == 300
+    refused = program(
+        "sample", "r.suffice", "-n", "9", "-o", "a.csv", code=ParameterError.exit_code
+    )
+    assert "synthetic" in refused

@@ -47,7 +47,16 @@ def refused(*words: str) -> str:
 
 @pytest.mark.usefixtures("desk")
 def test_each_refusal_says_what_to_change_until_it_works():
-    release = ["release", "mean-operator", "patients.csv", "--epsilon", "2", "-o", "p.suffice"]
+    release = [
+        "release",
+        "mean-operator",
+        "--linear",
+        "patients.csv",
+        "--epsilon",
+        "2",
+        "-o",
+        "p.suffice",
+    ]
     assert "has 'patient id', 'Age'" in refused(*release, "--label", "outcome", "--no-ledger")
     release += ["--label", "Outcome"]
     assert "--no-ledger" in refused(*release)
@@ -85,7 +94,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
 def test_a_file_that_cannot_be_read_says_what_to_mend(tmp_path, content, message):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
-    words = ["release", "mean-operator", str(path), "--label", "sick", "--epsilon", "1"]
+    words = ["release", "mean-operator", "--linear", str(path), "--label", "sick", "--epsilon", "1"]
     assert message in refused(*words, "--no-ledger", "-o", str(tmp_path / "r"))
 
 

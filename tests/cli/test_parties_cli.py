@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 CLASSES = ("--classes", "sit,walk,lie")
 AUX = ("--aux", "aux.parquet")
@@ -137,7 +137,7 @@ def test_wrong_auxiliary_rows_cost_nothing(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_protected_auxiliary_rows_pay_for_themselves(suffice):
-    release = ("release", "mean-operator", "own3.parquet", "--label", "what", *CLASSES)
+    release = ("release", "mean-operator", "--linear", "own3.parquet", "--label", "what", *CLASSES)
     suffice(*release, "--epsilon", "1", "--no-ledger", "-o", "like.suffice")
     like = ("--pipeline-from", "like.suffice", "--method", "soft")
     contribute(suffice, 0, *like)

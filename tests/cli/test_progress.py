@@ -48,7 +48,7 @@ def test_the_rows_of_each_pass_are_counted_from_zero_and_never_beyond_their_numb
 def test_a_release_reads_its_rows_in_passes_of_their_own():
     bar = Bar()
     rows = np.random.default_rng(0).normal(size=(200, 2))
-    release = MeanOperator(1.0, mechanism="laplace").release
+    release = MeanOperator(1.0, mechanism="laplace", map=None).release
     release(rows, [0, 1] * 100, ledger=None, progress=RowCounter(bar, "reading"))
     assert max(done for _, done, _ in bar.shown) == 200
     assert bar.shown[-1][0] == "reading, pass 2"
@@ -75,7 +75,7 @@ def test_nothing_is_shown_where_nobody_watches(monkeypatch):
 def test_a_terminal_sees_the_pass_on_stderr_and_stdout_stays_clean(tmp_path):
     rows = "".join(f"{k % 7},{k % 2}\n" for k in range(300))
     (tmp_path / "t.csv").write_text("x,sick\n" + rows)
-    words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
     master, terminal = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "suffice", *words, "--no-ledger", "-o", "r", "--json"],

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.privacy.guarantee import Protection
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 ROWS = 600
 RELEASE = (

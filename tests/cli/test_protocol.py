@@ -20,7 +20,7 @@ from suffice.owner.policy import Policy, Terms
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import check_answer, grant, propose
 from suffice.protocol.messages import Answer, Countered, Granted, Message, Proposal, Refused
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 POLICY = {"largest_epsilon": 5, "largest_delta": 1e-6, "least_rows": 100}
 GRANT = ("--label", "sick", "--policy", "policy.json", "--ledger", "l", "--dataset", "d")

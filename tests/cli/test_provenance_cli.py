@@ -10,13 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.privacy.guarantee import Protection
-from suffice.release.codec import load
-from suffice.tables.terms import UNKNOWN
+from suffice.releases.codec import load
+from suffice.tables.pipeline import UNKNOWN
 
 FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "--count", "8", "--no-ledger")
 RADOS = ("release", "rados", "rows.parquet", "--label", "sick", *RECORD)
-OPERATOR = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--epsilon", "1")
+OPERATOR = (
+    "release",
+    "mean-operator",
+    "--linear",
+    "rows.parquet",
+    "--label",
+    "sick",
+    "--epsilon",
+    "1",
+)
 FREE = (*OPERATOR, "--no-ledger")
 
 

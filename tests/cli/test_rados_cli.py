@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 FIRST = ("release", "rados", "rows.parquet", "--label", "sick", "-o", "r.suffice")
 FREE = (*FIRST, "--no-ledger")
@@ -108,7 +108,7 @@ def test_two_owners_share_a_pipeline(suffice):
     words = ("release", "rados", "public.parquet", "--label", "sick", "-o", "s.suffice")
     like = ("--no-ledger", "--unprotected", "--pipeline-from", "r.suffice", "--count", "4")
     suffice(*words, *like)
-    from suffice.release.merge import merge
+    from suffice.releases.merge import merge
 
     assert merge([load("r.suffice"), load("s.suffice")]).rows == 400
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.errors import CorruptFileError
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 FIRST = ("release", "responses", "rows.parquet", "--label", "sick", "-o", "r.suffice")
 WORDS = (
@@ -151,6 +151,14 @@ def test_records_alone_are_enough_for_frequencies_and_a_model(desk, suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_a_release_about_public_rows_is_not_fitted_without_them(suffice):
-    words = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--no-ledger")
+    words = (
+        "release",
+        "mean-operator",
+        "--linear",
+        "rows.parquet",
+        "--label",
+        "sick",
+        "--no-ledger",
+    )
     suffice(*words, "--epsilon", "1", "--features", "a,b", "-o", "s")
     assert "--rows" in suffice("fit", "s", "-o", "m", code=2)

@@ -8,8 +8,8 @@ import pytest
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.privacy.guarantee import Budget
-from suffice.protocol.export import ExportContent, sign_export
-from suffice.strict_json import read
+from suffice.protocol import export
+from suffice.strict_json import canonical
 
 BUDGET = {"unit": "label", "epsilon": 1.0, "delta": 1e-5, "spent": 0.1, "left": 0.9, "charges": 1}
 
@@ -41,7 +41,8 @@ def write_export(name: str, scope: tuple[str, ...] = ()) -> None:
         "log": [{**vars(e), "digest": "" if scope else e.digest} for e in log],
         "tokens": [],
     }
-    sign_export(read(ExportContent, content), "clinic.key").save(name)
+    with Path(name).open("wb") as file:
+        export.write_export(file, {n: [canonical(v)] for n, v in content.items()}, "clinic.key")
 
 
 @pytest.mark.usefixtures("desk")

@@ -11,7 +11,7 @@ import pytest
 
 from suffice.owner.survey import load_survey
 from suffice.participant import respond
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 NEW = (
     "survey", "new", "-o", "s.json", "--title", "Health", "--states", "sick=no,yes",

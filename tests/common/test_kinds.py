@@ -1,6 +1,7 @@
 """Every kind of the registry goes through every check; a new kind is one entry below."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +9,10 @@ import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
 from suffice.learner.operator import FactoredClassifier
-from suffice.release.codec import decode
-from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
-from suffice.release.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
+from suffice.releases.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge
+from suffice.releases.release import Release, encode
 
 ROWS = 60
 
@@ -87,6 +88,26 @@ def moments(classes: int, seed: int = 0, pipeline=None) -> Release:
     return mechanism.release(*labelled(classes, seed), ledger=None)
 
 
+def target_moments(_: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.moments import Moments
+
+    half = 3.0 if pipeline is None and seed else 4.0  # an owner of their own has their own range
+    ranges = dict.fromkeys(("x0", "x1", "x2", "x3"), (-half, half)) | {"y": (0, 4)}
+    X, y = labelled(3, seed)
+    if pipeline is None:
+        mechanism = Moments(epsilon=1.0, delta=1e-6, ranges=ranges)
+    else:
+        mechanism = Moments(epsilon=1.0, delta=1e-6, ranges={"y": (0, 4)}, pipeline=pipeline)
+    return mechanism.release(X, y, target="y", ledger=None)
+
+
+def regression_model(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.learner.moments import MomentRegressor
+
+    release = target_moments(classes, seed, pipeline and replace(pipeline, intercept=0.0))
+    return MomentRegressor().fit_release(release).to_release()
+
+
 def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
     from suffice.owner.proportions import LabelProportions
 
@@ -116,12 +137,14 @@ MAKERS = {
     "responses": responses,
     "rados": rados,
     "moments": moments,
+    "target-moments": target_moments,
+    "regression-model": regression_model,
     "proportions": proportions,
     "votes": votes,
     "tree-model": tree_model,
     "model": model,
 }
-BINARY = {"rados"}  # kinds of two classes only
+BINARY = {"rados", "target-moments", "regression-model"}  # kinds of two classes, or of none
 WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
     "finite": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf)],
     "codes": lambda a: [np.full_like(a, 255), np.full_like(a, 3)],
@@ -152,6 +175,8 @@ WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and 
     ),
     "positive": ([], None, -1.5, 0, np.nan, np.inf, "1"),
     "non-negative": ([], None, -1.5, np.nan, np.inf, "1"),
+    "number": ([], None, np.nan, np.inf, "1"),
+    "column name": ([], None, 1, ""),
     "maybe a number": ([], np.nan, np.inf, "1"),
     "bags": ([], None, -1.5, "x", ["a", "a"], ["a", 1], [0.5, 1.5, 2.5], [True, False]),
     "two labels": ([], None, -1.5, [0], [0, 0], [0, "a"], [0, 1, 2]),

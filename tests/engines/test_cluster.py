@@ -235,7 +235,7 @@ def test_what_stays_with_the_owner_says_why(tmp_path, pieces):
     table = patients(300)
     csv = tmp_path / "table.csv"
     pa.csv.write_csv(table, csv)
-    operator = MeanOperator(1.0, mechanism="laplace")
+    operator = MeanOperator(1.0, mechanism="laplace", map=None)
     options = {"label": "sick", "ledger": None, "engine": AtOnce()}
     with pytest.raises(ParameterError, match=r"CSV file .* Parquet.*leave --engine out"):
         operator.release(csv, **options)

@@ -30,7 +30,7 @@ from engine_cases import (
 from suffice.engines.engine import Dask, Threads
 from suffice.errors import EngineError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.release import encode
+from suffice.releases.release import encode
 
 ROWS = 60_000
 MARK = "quoted-cell-4711"
@@ -56,7 +56,7 @@ def pids(engine: Dask) -> list[int]:
 def release(path: Path, ledger: Path, engine, progress=None) -> bytes:
     """Release under one name from a ledger, which answers the same request with the same bytes."""
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
-    operator = MeanOperator(1.0, mechanism="laplace")
+    operator = MeanOperator(1.0, mechanism="laplace", map=None)
     return encode(operator.release(path, label="sick", engine=engine, progress=progress, **paid))
 
 
@@ -217,7 +217,16 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
 
     local = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**local, silence_logs="CRITICAL") as cluster:
-        words = ["release", "mean-operator", str(table), "--label", "sick", "--epsilon", "1"]
+        words = [
+            "release",
+            "mean-operator",
+            "--linear",
+            str(table),
+            "--label",
+            "sick",
+            "--epsilon",
+            "1",
+        ]
         words += ["--mechanism", "laplace", "--ledger", str(tmp_path / "ledger")]
         words += [
             "--dataset",

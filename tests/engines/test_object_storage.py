@@ -75,7 +75,16 @@ def test_every_engine_reads_from_object_storage(bucket, tmp_path, name):
 
 def test_a_command_reads_from_object_storage_and_hides_the_key(bucket, tmp_path):
     new_ledger(tmp_path / "ledger")
-    words = ["release", "mean-operator", bucket, "--label", "sick", "--features", "age,dose"]
+    words = [
+        "release",
+        "mean-operator",
+        "--linear",
+        bucket,
+        "--label",
+        "sick",
+        "--features",
+        "age,dose",
+    ]
     words += ["--epsilon", "1", "--ledger", str(tmp_path / "ledger"), "--dataset", "patients"]
     words += ["-o", str(tmp_path / "out"), "--force", "--engine", "dask", "--workers", "2"]
     env = {**os.environ, "COLUMNS": "200"}

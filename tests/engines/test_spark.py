@@ -28,7 +28,7 @@ from engine_cases import (
 from suffice.engines.engine import Spark, Threads, open_engine
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.release import encode
+from suffice.releases.release import encode
 
 pytestmark = [
     pytest.mark.engines,
@@ -59,7 +59,7 @@ def engine():
 
 def release(path: Path, ledger: Path, engine, progress=None) -> bytes:
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
-    operator = MeanOperator(1.0, mechanism="laplace")
+    operator = MeanOperator(1.0, mechanism="laplace", map=None)
     return encode(operator.release(path, label="sick", engine=engine, progress=progress, **paid))
 
 

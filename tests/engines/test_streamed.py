@@ -15,10 +15,15 @@ from suffice.engines.engine import Computing, fold
 from suffice.engines.streamed import MappedPass, OwnersTable, StreamedRows, take_grams, take_sums
 from suffice.errors import ForeignRowsError, TableError
 from suffice.learner.penalty import _SpreadCurves
-from suffice.models import rows as rows_module
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem, _ColumnCurves, _EvenPart, _PairCurves
-from suffice.models.rows import MatrixRows
+from suffice.models import problem as rows_module
+from suffice.models.problem import (
+    LOSSES,
+    FactoredProblem,
+    MatrixRows,
+    _ColumnCurves,
+    _EvenPart,
+    _PairCurves,
+)
 from suffice.tables import files, table
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.sources import open_table

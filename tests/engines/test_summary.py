@@ -252,6 +252,13 @@ def test_the_bound_is_the_clip_quantile_of_the_norms(rng, clip):
     expected = np.quantile(norms, clip, method="inverted_cdf")
     assert math.isclose(pipeline.bound, expected, rel_tol=1e-6)
     assert pipeline.intercept == 0.25
+    assert pipeline.clipped == pytest.approx(np.mean(norms > expected * (1 + 1e-6)), abs=1e-3)
+
+
+def test_rows_of_one_length_are_not_called_clipped():
+    pipeline = fitted(pa.table({"a": [-1.0, 1.0] * 50}), clip=0.5)
+    assert pipeline.clipped == 0
+    assert pipeline.clipping.endswith("shortened to it: 0 % of the public rows.")
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9, -3.3e-20])

@@ -47,13 +47,20 @@ def test_the_step_is_a_power_of_two_that_gives_at_most_2_to_the_30_codes(bound):
     step = lattice_step(bound)
     assert math.frexp(step)[0] == 0.5
     assert round(bound / step) <= 2**30
-    assert bound / step > 2**29 * (1 - 1e-15)  # and no coarser than that
+    assert bound / step > 2**29  # and no coarser than that
 
 
 @pytest.mark.parametrize("exponent", [-100, -1, 0, 1, 5, 100])
 def test_a_bound_that_is_a_power_of_two_takes_every_code(exponent):
     assert lattice_step(2.0**exponent) == 2.0 ** (exponent - 30)
-    assert lattice_step(math.nextafter(2.0**exponent, 0)) <= 2.0 ** (exponent - 30)
+    assert lattice_step(math.nextafter(2.0**exponent, 0)) == 2.0 ** (exponent - 30)
+    assert lattice_step(math.nextafter(2.0**exponent, math.inf)) == 2.0 ** (exponent - 29)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
+def test_a_bound_that_is_none_gets_no_step(bound):
+    with pytest.raises(ParameterError, match="finite and above 0"):
+        lattice_step(bound)
 
 
 def test_a_pipeline_whose_norm_bound_overflows_is_a_parameter_error():

@@ -14,7 +14,7 @@ EPSILONS = "--epsilon 0.5 --epsilon 5"
 PLANS = {
     "plan mean-operator": f"clinic.csv {FEATURES} {EPSILONS} --delta 1e-6",
     "plan mean-operator, three classes": f"clinic.csv --label course --classes a,b,c"
-    f" --features age,dose,ward {EPSILONS}",
+    f" --features age,dose,ward {EPSILONS} --linear",
     "plan responses": "clinic.csv --label sick --label-flip 0.25 --features ward,age"
     " --states ward=north,south,west --feature-flip 0.25 --range age=0,100"
     " --feature-noise-variance 400",

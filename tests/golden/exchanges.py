@@ -152,7 +152,17 @@ def ledgers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a ledger tells after charges of several units."""
     _opened(stage)
     table = ("clinic.csv", "--label", "sick", "--features", "age,dose,ward")
-    one = ("release", "mean-operator", *table, "--epsilon", "1", *LAPLACE, *LEDGER, "diagnosis")
+    one = (
+        "release",
+        "mean-operator",
+        "--linear",
+        *table,
+        "--epsilon",
+        "1",
+        *LAPLACE,
+        *LEDGER,
+        "diagnosis",
+    )
     releases = {
         "first": one,
         "first again": one,

@@ -26,7 +26,7 @@ def frames(_: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     frame, public = table.to_pandas(), pyarrow.csv.read_csv("aux.csv").to_pandas()
     X, y = frame[NAMES], frame["sick"]
     numbers = frame[["age", "dose"]].to_numpy()
-    operator = sf.MeanOperator(epsilon=1.0, mechanism="laplace")
+    operator = sf.MeanOperator(epsilon=1.0, mechanism="laplace", map=None)
     file = sf.TableFile("clinic.csv")
     makers: dict[str, Callable[[], sf.Release]] = {
         "mean-operator: pandas": lambda: operator.release(X, y, ledger=None),

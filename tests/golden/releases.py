@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "chains", "family", "make_release", "readers"]
 FEATURES = "--label sick --features age,dose,ward"
 COURSE = "--label course --classes a,b,c --features age,dose,ward"
 LAPLACE = f"{FEATURES} --epsilon 1 --mechanism laplace"
+LINEAR = f"{LAPLACE} --linear"
 PRIVATE = f"{FEATURES} --count 8 --standardize aux.csv"
 RANGES = "--range age=0,100 --range dose=0,10 --categories ward=north,south,west"
 PROTECT = (
@@ -32,15 +33,16 @@ ROUND = "--label sick --party practice --enrolled 10 --aux aux.csv --epsilon 4 -
 # What follows the table, by family and case; "~" marks numbers that differ by machine.
 COMMANDS: dict[str, dict[str, str]] = {
     "mean-operator": {
-        "laplace": LAPLACE,
-        "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --mechanism gaussian",
-        "knorm": f"{FEATURES} --epsilon 1 --mechanism knorm",
+        "laplace": LINEAR,
+        "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --mechanism gaussian --linear",
+        "knorm": f"{FEATURES} --epsilon 1 --mechanism knorm --linear",
         "response": f"{FEATURES} --epsilon 1 --mechanism response",
         "auto~": f"{FEATURES} --epsilon 1 --delta 1e-6",
-        "sums~": f"{FEATURES} --epsilon 1 --mechanism sums",
-        "three classes, laplace": f"{COURSE} --epsilon 1 --mechanism laplace",
-        "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --mechanism gaussian",
-        "three classes, knorm": f"{COURSE} --epsilon 1 --mechanism knorm",
+        "sums~": f"{FEATURES} --epsilon 1 --mechanism sums --linear",
+        "three classes, laplace": f"{COURSE} --epsilon 1 --mechanism laplace --linear",
+        "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --mechanism gaussian"
+        " --linear",
+        "three classes, knorm": f"{COURSE} --epsilon 1 --mechanism knorm --linear",
         "three classes, response": f"{COURSE} --epsilon 1 --mechanism response",
         "ranks": f"{LAPLACE} --map ranks",
         "ranks+polynomial": f"{LAPLACE} --map ranks+polynomial:2",
@@ -50,13 +52,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "pca~": f"{LAPLACE} --map pca:2",
         "whiten~": f"{LAPLACE} --map whiten:2",
         "components~": f"{LAPLACE} --map components:3",
-        "clip, no intercept": f"{LAPLACE} --clip 0.5 --intercept 0",
-        "positive, address": f"{LAPLACE} --classes 0,1 --positive 0"
+        "clip, no intercept": f"{LINEAR} --clip 0.5 --intercept 0",
+        "positive, address": f"{LINEAR} --classes 0,1 --positive 0"
         " --rows-url https://example.org/rows --min-count 30",
         "drop": "--label sick --drop practice --drop year --drop course --epsilon 2"
-        " --mechanism gaussian --delta 1e-6",
-        "categories": f"{LAPLACE} --categories ward=west,south,north,east",
-        "signed": f"{LAPLACE} --sign owner.key",
+        " --mechanism gaussian --delta 1e-6 --linear",
+        "categories": f"{LINEAR} --categories ward=west,south,north,east",
+        "signed": f"{LINEAR} --sign owner.key",
     },
     "responses": {
         "labels": "--label sick --label-flip 0.25 --features ward --states ward=north,south,west"
@@ -196,7 +198,15 @@ def readers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
             record = _recorded(stage, name, kind, *table, *words)
             yield f"{kind}, {case}: {reader}", _unlike(base, record)
     for case, options in GAPS.items():
-        words = (*options.split(), "--epsilon", "1", "--mechanism", "laplace", "--no-ledger")
+        words = (
+            *options.split(),
+            "--epsilon",
+            "1",
+            "--mechanism",
+            "laplace",
+            "--linear",
+            "--no-ledger",
+        )
         yield f"gaps: {case}", _recorded(stage, f"gaps/{case}", "mean-operator", "gaps.csv", *words)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import cells, maps, models, response, sums
+from suffice.kernels import maps, models, response, sums
 from suffice.kernels.maps import SUM_TILE
 
 SIZES = (0, 1, SUM_TILE - 1, SUM_TILE, SUM_TILE + 1, 5 * SUM_TILE + 3)
@@ -51,7 +51,7 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "module",
-    [maps, sums, cells, response, models],
+    [maps, sums, response, models],
     ids=lambda m: m.__name__,
 )
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
@@ -258,7 +258,7 @@ def test_add_numbers_equals_its_twin(rows, dtype):
     columns = np.random.default_rng(rows).normal(size=(3, rows)).astype(dtype)
     columns[0, ::5], columns[1, ::7], columns[2, ::3] = np.nan, -0.0, np.inf
     lanes = np.zeros((2, rows), dtype=np.uint64)
-    cells.add_numbers(columns, some_keys(3), lanes)
+    sums.add_numbers(columns, some_keys(3), lanes)
     words = [[word_of(x) for x in column.tolist()] for column in columns]
     assert lanes.tolist() == slow_lanes(words, some_keys(3))
 
@@ -267,7 +267,7 @@ def test_add_numbers_equals_its_twin(rows, dtype):
 def test_add_words_equals_its_twin_and_adds_to_what_is_there(rows):
     words = np.random.default_rng(rows).integers(0, 2**64, rows, dtype=np.uint64)
     lanes = np.full((2, rows), 2**64 - 1, dtype=np.uint64)
-    cells.add_words(words, some_keys(1)[0], lanes)
+    sums.add_words(words, some_keys(1)[0], lanes)
     expected = slow_lanes([words.tolist()], some_keys(1))
     assert lanes.tolist() == [[(value - 1) & WORD for value in lane] for lane in expected]
 
@@ -276,7 +276,7 @@ def test_add_words_equals_its_twin_and_adds_to_what_is_there(rows):
 def test_fold_lanes_equals_its_twin(rows):
     lanes = np.random.default_rng(rows).integers(0, 2**64, (2, rows), dtype=np.uint64)
     folded = np.array([1, 2], dtype=np.uint64)
-    cells.fold_lanes(lanes, folded)
+    sums.fold_lanes(lanes, folded)
     expected = [1, 2]
     for first, second in zip(*lanes.tolist(), strict=True):
         mixed = slow_mix(second ^ slow_mix(first))
@@ -291,8 +291,8 @@ def test_the_fold_of_numbers_does_not_depend_on_order_or_float_width(values, ran
     folded = []
     for column in (np.array([values]), np.array([shuffled], dtype=np.float32)):
         lanes, total = np.zeros((2, len(values)), dtype=np.uint64), np.zeros(2, dtype=np.uint64)
-        cells.add_numbers(column, some_keys(1), lanes)
-        cells.fold_lanes(lanes, total)
+        sums.add_numbers(column, some_keys(1), lanes)
+        sums.fold_lanes(lanes, total)
         folded.append(total.tolist())
     assert folded[0] == folded[1]
 

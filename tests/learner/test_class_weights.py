@@ -85,7 +85,7 @@ def test_balanced_weighs_against_proportions(rare):
 def releases_of(X, y):
     """Yield a learner and a release of each kind that tells class proportions."""
     classes = ("ill", "well")
-    operator = sf.MeanOperator(epsilon=50.0, mechanism="laplace", classes=classes)
+    operator = sf.MeanOperator(epsilon=50.0, mechanism="laplace", classes=classes, map=None)
     yield sf.FactoredClassifier, operator.release(X, y, ledger=None), X
     labels = sf.MeanOperator(epsilon=9.0, mechanism="response", classes=classes)
     yield sf.FactoredClassifier, labels.release(X, y, ledger=None), X
@@ -112,7 +112,7 @@ def test_releases_tell_proportions(rare):
 def test_three_classes_have_weights(rng):
     X = rng.normal(size=(300, 2))
     y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=300), [-0.5, 0.5])
-    release = sf.MeanOperator(epsilon=50.0, classes=(0, 1, 2)).release(X, y, ledger=None)
+    release = sf.MeanOperator(epsilon=50.0, classes=(0, 1, 2), map=None).release(X, y, ledger=None)
     model = sf.FactoredClassifier(class_weight={1: 1e9}).fit_release(release, X)
     assert (model.predict(X) == 1).all()
     told = released_shares([release])
@@ -122,7 +122,7 @@ def test_three_classes_have_weights(rng):
 def test_noise_does_not_make_a_class_vanish(rng):
     """However large the noise, no weight is beyond one over the noise, or one row."""
     X = rng.normal(size=(50, 2))
-    owner = sf.MeanOperator(epsilon=0.05, mechanism="laplace")
+    owner = sf.MeanOperator(epsilon=0.05, mechanism="laplace", map=None)
     for _ in range(5):
         release = owner.release(X, np.zeros(50, int), ledger=None)
         assert released_shares([release]).min() >= 0.5 / 50 / 1.5
@@ -130,7 +130,7 @@ def test_noise_does_not_make_a_class_vanish(rng):
 
 def test_a_file_holds_no_class_weights(rare, tmp_path):
     X, y = rare
-    owner = sf.MeanOperator(epsilon=50.0, classes=("ill", "well"))
+    owner = sf.MeanOperator(epsilon=50.0, classes=("ill", "well"), map=None)
     model = sf.FactoredClassifier().fit_release(owner.release(X, y, ledger=None), X)
     model.to_release().save(tmp_path / "m.suffice")
     loaded = sf.load(tmp_path / "m.suffice").model

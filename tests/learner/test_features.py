@@ -116,7 +116,9 @@ def test_features_of_clipped_rows_are_those_that_the_model_reads(rng, spec):
 
 def test_intervals_are_those_of_the_coefficients_in_the_same_units(rng):
     frame, y = clinic_frame(rng)
-    release = sf.MeanOperator(epsilon=2.0, mechanism="laplace").release(frame, y, ledger=None)
+    release = sf.MeanOperator(epsilon=2.0, mechanism="laplace", map=None).release(
+        frame, y, ledger=None
+    )
     model = sf.FactoredClassifier(lam=0.01).fit_release(release, frame)
     low, high = model.coef_interval_
     assert low.shape == model.coef_.shape
@@ -137,7 +139,7 @@ def test_the_interval_of_the_intercept_follows_the_noise(rng):
     Of 60 draws a deviation is known to 9 %; first order is not exact.
     """
     frame, y = clinic_frame(rng)
-    owner = sf.MeanOperator(epsilon=20.0, mechanism="laplace")
+    owner = sf.MeanOperator(epsilon=20.0, mechanism="laplace", map=None)
     release = owner.release(frame, y, ledger=None)
     model = sf.FactoredClassifier(lam=0.05, denoise=False).fit_release(release, frame)
     stated = model.feature_deviations()[:, 0]
@@ -179,7 +181,7 @@ def test_frames_of_several_libraries_are_learnt_alike(rng):
 
 def test_a_fit_maps_rows_as_a_release_does(rng):
     frame, y = clinic_frame(rng)
-    release = sf.MeanOperator(epsilon=1.0).release(frame, y, ledger=None)
+    release = sf.MeanOperator(epsilon=1.0, map=None).release(frame, y, ledger=None)
     assert sf.FactoredClassifier().fit(frame, y).pipeline_ == release.pipeline
 
 
@@ -210,7 +212,7 @@ def test_features_come_as_the_container_that_is_asked_for(rng):
 
 def test_names_of_columns_are_known_after_a_release_and_a_file(rng, tmp_path):
     frame, y = clinic_frame(rng)
-    release = sf.MeanOperator(epsilon=5.0).release(frame, y, ledger=None)
+    release = sf.MeanOperator(epsilon=5.0, map=None).release(frame, y, ledger=None)
     model = sf.FactoredClassifier().fit_release(release, frame)
     model.to_release().save(tmp_path / "m.suffice")
     loaded = sf.load(tmp_path / "m.suffice").model
@@ -286,7 +288,7 @@ def test_coefficients_of_releases_and_files_reproduce_scores_with_missing_values
         )
     ):
         owner = sf.MeanOperator(
-            epsilon=20.0, mechanism=mechanism, missing=missing, classes=range(classes)
+            epsilon=20.0, mechanism=mechanism, missing=missing, classes=range(classes), map=None
         )
         model = learner.fit_release(owner.release(frame, y, ledger=None), frame)
         path = tmp_path / f"{number}.suffice"

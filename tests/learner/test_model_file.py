@@ -12,8 +12,8 @@ from builders import clinic_table
 from suffice.errors import ParameterError
 from suffice.learner.fit import fit, model_of, release_of
 from suffice.learner.model_file import LoadedModel, load
-from suffice.release import codec
-from suffice.release.release import Release
+from suffice.releases import codec
+from suffice.releases.release import Release
 
 FILES = Path(__file__).parents[1] / "fixtures"
 NEW = clinic_table(50, seed=1)

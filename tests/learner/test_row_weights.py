@@ -153,7 +153,7 @@ def test_whole_weights_of_exact_rows_are_repetitions(rng, learner, classes):
 
 def test_a_sum_over_rows_takes_no_weights(rows):
     X, y, first_half = rows
-    release = sf.MeanOperator(epsilon=4.0, mechanism="laplace").release(X, y, ledger=None)
+    release = sf.MeanOperator(epsilon=4.0, mechanism="laplace", map=None).release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="one sum over all rows"):
         sf.FactoredClassifier().fit_release(release, X, sample_weight=first_half)
 
@@ -200,7 +200,9 @@ def test_the_function_that_fits_any_release_passes_weights_on(rows):
     ):
         model = fit_any(release, X, sample_weight=first_half, **options)
         assert model.score(X[half], y[half]) > 0.8
-    operator = sf.MeanOperator(epsilon=4.0, mechanism="laplace").release(X, y, ledger=None)
+    operator = sf.MeanOperator(epsilon=4.0, mechanism="laplace", map=None).release(
+        X, y, ledger=None
+    )
     with pytest.raises(ParameterError, match="sample_weight cannot be used with mean-operator"):
         fit_any(operator, X, sample_weight=first_half)
 

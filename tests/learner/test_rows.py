@@ -11,15 +11,15 @@ from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner import problem as learner_problem
 from suffice.learner.problem import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 from suffice.tables import table as tables_table
 
 FEATURES = ["age", "dose", "ward"]
 
 
 def released(table: pa.Table, mechanism: str = "laplace", **options) -> Release:
-    operator = MeanOperator(epsilon=1.0, mechanism=mechanism, **options)
+    operator = MeanOperator(epsilon=1.0, mechanism=mechanism, **{"map": None, **options})
     return operator.release(table, label="sick", ledger=None)
 
 

@@ -14,13 +14,13 @@ from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner import problem as learner_rows
 from suffice.learner.fit import fit
 from suffice.learner.operator import FactoredClassifier
-from suffice.models import rows as rows_module
+from suffice.models import problem as rows_module
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, VoteTally
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 from suffice.tables import files
 from suffice.tables import table as tables_table
 from suffice.tables.sources import Concatenated, open_table
@@ -68,7 +68,9 @@ def releases_of(classes: int, kind: str, epsilon: float) -> list[Release]:
     for start, end in pairwise(cuts):
         agreed = {"pipeline": releases[0].pipeline} if releases else {}
         rows = table.slice(start, end - start)
-        releases.append(MeanOperator(**options, **agreed).release(rows, label="label", ledger=None))
+        releases.append(
+            MeanOperator(**options, map=None, **agreed).release(rows, label="label", ledger=None)
+        )
     return [merge(releases)] if words[0] == "merged" else releases
 
 
@@ -200,7 +202,7 @@ def test_other_rows_are_refused_before_anything_is_learnt(streams, tmp_path, kin
 def test_the_same_rows_twice_are_refused(streams, tmp_path):
     table = table_of(2)
     classes = NAMES[:2]
-    operator = MeanOperator(1.0, mechanism="laplace", classes=classes)
+    operator = MeanOperator(1.0, mechanism="laplace", classes=classes, map=None)
     first = operator.release(table, label="label", ledger=None)
     reversed_rows = table.take(pa.array(np.arange(ROWS)[::-1]))
     options = {"mechanism": "response", "pipeline": first.pipeline, "classes": classes}

@@ -18,7 +18,7 @@ EVIL = "<script>alert(1)</script>"
 def fitted(classes: tuple[str, str] = ("well", "ill"), **options) -> FactoredClassifier:
     rows = TABLE.drop_columns("sick")
     labels = np.array(classes)[TABLE["sick"].to_numpy()]
-    owner = MeanOperator(epsilon=1000.0, mechanism="laplace", classes=classes)
+    owner = MeanOperator(epsilon=1000.0, mechanism="laplace", classes=classes, map=None)
     release = owner.release(rows, labels, ledger=None)
     return FactoredClassifier(**options).fit_release(release, rows)
 

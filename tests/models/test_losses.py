@@ -6,11 +6,9 @@ from scipy.special import xlogy
 
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
-from suffice.models.losses import LOSSES, from_even, from_function, loss_named
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem, from_even, from_function, loss_named
 from suffice.owner.mean_operator import MeanOperator
-from suffice.papers.patrini import rho_loss
-from suffice.papers.proper_losses import from_generator
+from suffice.papers.patrini import from_generator, rho_loss
 
 PLAIN = {
     "logistic": lambda z: np.logaddexp(0, -z),
@@ -69,7 +67,7 @@ def test_linear_loss_has_its_closed_form():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_loss_learns_from_a_release(loss, classes):
     y = (signs > 0).astype(int) if classes == 2 else np.digitize(X[:, 1], [-0.5, 0.5])
-    operator = MeanOperator(epsilon=100.0, classes=tuple(range(classes)))
+    operator = MeanOperator(epsilon=100.0, classes=tuple(range(classes)), map=None)
     model = FactoredClassifier(loss=loss).fit_release(operator.release(X, y, ledger=None), X)
     assert model.score(X, y) > (0.8 if classes == 2 else 0.7)
     assert model.theta_.shape == ((6,) if classes == 2 else (6, 3))

@@ -5,8 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.models.losses import LOSSES, PENALTIES, Penalty, penalty_named
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, PENALTIES, FactoredProblem, Penalty, penalty_named
 
 _rng = np.random.default_rng(5)
 X = np.hstack([_rng.normal(size=(300, 8)), np.ones((300, 1))])

@@ -6,8 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.models import problem as module
-from suffice.models.losses import LOSSES, PENALTIES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, PENALTIES, FactoredProblem
 
 _rng = np.random.default_rng(11)
 X = _rng.normal(size=(250, 6)) * 3.0 ** -np.arange(6)

@@ -5,8 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from suffice.learner.operator import FactoredClassifier
-from suffice.models.problem import FactoredProblem
-from suffice.models.rows import one_blas_thread
+from suffice.models.problem import FactoredProblem, one_blas_thread
 
 
 def threads() -> set[int]:

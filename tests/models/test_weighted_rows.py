@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 from suffice.errors import OptimisationError, ParameterError
+from suffice.models import problem as module
 from suffice.models import problem as problem_module
-from suffice.models import rows as module
-from suffice.models.losses import LOSSES, PENALTIES
-from suffice.models.problem import FactoredProblem
-from suffice.models.rows import MatrixRows, as_weighted, sample_stride
+from suffice.models.problem import (
+    LOSSES,
+    PENALTIES,
+    FactoredProblem,
+    MatrixRows,
+    as_weighted,
+    sample_stride,
+)
 
 
 @pytest.fixture

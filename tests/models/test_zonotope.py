@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem, _nearest_labels, why_no_minimiser
+from suffice.models.problem import LOSSES, FactoredProblem, _nearest_labels, why_no_minimiser
 
 _rng = np.random.default_rng(3)
 X = _rng.normal(size=(60, 3)) * [1.0, 2.0, 0.5]

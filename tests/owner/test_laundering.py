@@ -24,12 +24,19 @@ from suffice.owner.scaling import SharedRowsWarning, shared_rows
 from suffice.privacy.guarantee import Budget, Protection
 from suffice.protocol.grant import grant, propose
 from suffice.protocol.messages import Granted, Refused
-from suffice.release.codec import load
-from suffice.release.merge import merge
-from suffice.release.release import Release, encode
-from suffice.tables.pipeline import Pipeline
+from suffice.releases.codec import load
+from suffice.releases.merge import merge
+from suffice.releases.release import Release, encode
+from suffice.tables.pipeline import (
+    DECLARED,
+    PRIVATE_ROWS,
+    UNKNOWN,
+    Origin,
+    Pipeline,
+    Provenance,
+    public_rows,
+)
 from suffice.tables.sources import open_table
-from suffice.tables.terms import DECLARED, PRIVATE_ROWS, UNKNOWN, Origin, Provenance, public_rows
 
 FILES = Path(__file__).parents[1] / "fixtures"
 RECORD = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "count": 8}
@@ -37,7 +44,7 @@ _rng = np.random.default_rng(0)
 X, Y = _rng.normal(size=(60, 3)), _rng.integers(0, 2, 60)
 OTHER = _rng.normal(size=(60, 3))
 del _rng  # tests draw from the fixture
-ROWS_HASH = MeanOperator(1.0).public_rows(X).pipeline.origin.rows[0]
+ROWS_HASH = MeanOperator(1.0, map=None).public_rows(X).pipeline.origin.rows[0]
 STRENGTH = {
     Origin.PRIVATE_ROWS: 0,
     Origin.UNKNOWN: 0,
@@ -90,8 +97,8 @@ def test_each_source_of_scales_is_stated():
     unscaled = Rados(**RECORD, standardize="none", bound=2.0).release(X, Y, ledger=None)
     assert unscaled.pipeline.origin == DECLARED
     public = Rados(**RECORD, standardize=OTHER).release(X, Y, ledger=None)
-    assert public.pipeline.origin == MeanOperator(1.0).public_rows(OTHER).pipeline.origin
-    operator = MeanOperator(1.0, mechanism="sums").release(X, Y, ledger=None)
+    assert public.pipeline.origin == MeanOperator(1.0, map=None).public_rows(OTHER).pipeline.origin
+    operator = MeanOperator(1.0, mechanism="sums", map=None).release(X, Y, ledger=None)
     assert operator.pipeline.origin == public_rows(operator.parts[0].rows.hash)
     mapped = MeanOperator(1.0, map="polynomial:2").release(X, Y, ledger=None)
     assert mapped.pipeline.origin == operator.pipeline.origin
@@ -206,7 +213,7 @@ def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, r
     """From public facts: before the ledger, the policy or any column is looked at."""
     policy = Policy(largest_epsilon=2.0, classes=(0, 1))
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0)})
-    pipeline = MeanOperator(1.0).public_rows(X).pipeline
+    pipeline = MeanOperator(1.0, map=None).public_rows(X).pipeline
     proposal = propose(X, epsilon=1.0, pipeline=pipeline)
     options = {"policy": policy, "ledger": ledger, "dataset": "d"}
     answer, release = grant(proposal, X, Y, **options, pipeline=replace(pipeline, origin=origin))
@@ -218,7 +225,7 @@ def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, r
 
 
 def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from():
-    release = MeanOperator(1.0).release(X, Y, ledger=None)
+    release = MeanOperator(1.0, map=None).release(X, Y, ledger=None)
     relabelled = replace(release, pipeline=replace(release.pipeline, origin=PRIVATE_ROWS))
     with pytest.raises(PrivacyError, match="does not state it"):
         publish(
@@ -259,7 +266,7 @@ STEPS = {
     "rados": lambda p, _: per_record(replace(p), unprotected=True).pipeline,
 }
 ORIGINS = st.sampled_from([DECLARED, public_rows("sha256:" + "a" * 64), PRIVATE_ROWS, UNKNOWN])
-START = MeanOperator(1.0).public_rows(X).pipeline
+START = MeanOperator(1.0, map=None).public_rows(X).pipeline
 
 
 @settings(max_examples=40, deadline=None)
@@ -307,6 +314,6 @@ def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(caps
 
 def test_a_pipeline_fitted_on_rows_that_are_private_now_is_told():
     with pytest.warns(SharedRowsWarning, match="fitted on these rows"):
-        release = per_record(MeanOperator(1.0).public_rows(X[::-1].copy()).pipeline)
+        release = per_record(MeanOperator(1.0, map=None).public_rows(X[::-1].copy()).pipeline)
     assert release.guarantee.kind is Protection.GLOBAL
     assert release.pipeline.origin == public_rows(ROWS_HASH)

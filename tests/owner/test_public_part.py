@@ -149,7 +149,7 @@ def test_the_length_of_a_label_does_not_decide_whether_a_column_that_nobody_uses
         rows[3] = f"0.1,12,{label}\n"
         rows[(1 << 20) // len(rows[0]) - 3] = "0.1,A1,no\n"
         path.write_text("x,code,label\n" + "".join(rows))
-        operator = MeanOperator(1.0, classes=("no", "malignant stage unknown"))
+        operator = MeanOperator(1.0, classes=("no", "malignant stage unknown"), map=None)
         assert released(path, operator, features=["x"]) == "mean-operator"
 
 
@@ -157,7 +157,7 @@ def test_a_line_end_in_quotes_is_no_end_of_a_row(tmp_path):
     path = tmp_path / "t.csv"
     rows = [f'0.{k % 9},"a\nb",{"no" if k % 2 else "yes"}\n' for k in range(60_000)]
     path.write_text("x,note,label\n" + "".join(rows))
-    operator = MeanOperator(1.0, classes=("no", "yes"))
+    operator = MeanOperator(1.0, classes=("no", "yes"), map=None)
     assert released(path, operator, features=["x"]) == "mean-operator"
 
 
@@ -165,7 +165,7 @@ def test_a_class_may_be_called_as_missing_values_often_are(tmp_path):
     path = tmp_path / "t.csv"
     for words in (("NA", "yes"), ("null", "nan")):
         path.write_text("x,label\n" + "".join(f"{k * k},{words[k % 2]}\n" for k in range(20)))
-        assert released(path, MeanOperator(1.0, classes=words)) == "mean-operator"
+        assert released(path, MeanOperator(1.0, classes=words, map=None)) == "mean-operator"
 
 
 @pytest.mark.parametrize("cell", ["1", "0.5", "1e0"])
@@ -186,4 +186,4 @@ def test_labels_of_several_types_are_what_they_spell():
     X = np.arange(6.0)[:, None]
     for strange in (1, True, "1", 1.0):
         labels = np.array([0, 1, strange, 0, 1, 0], dtype=object)
-        assert MeanOperator(1.0).release(X, labels, ledger=None).rows == 6
+        assert MeanOperator(1.0, map=None).release(X, labels, ledger=None).rows == 6

@@ -16,7 +16,7 @@ AGE = np.random.default_rng(4).normal(size=ROWS)
 
 def release(features=None, min_count=1, **columns):
     table = pa.table({"age": AGE, **columns, "sick": [k % 2 for k in range(ROWS)]})
-    mechanism = MeanOperator(epsilon=1.0, min_count=min_count)
+    mechanism = MeanOperator(epsilon=1.0, min_count=min_count, map=None)
     return mechanism.release(table, label="sick", features=features, ledger=None)
 
 

@@ -14,9 +14,9 @@ from suffice.learner.spread import SpreadClassifier
 from suffice.owner.responses import Lattice
 from suffice.owner.survey import collect, new_survey
 from suffice.participant import Number, respond
-from suffice.release.codec import decode
-from suffice.release.columns import Added
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.columns import Added
+from suffice.releases.release import Release, encode
 
 CASES = [(0, 120, 900.0), (-1, 1, 16.0), (-3, 17, 1.7), (0, 1, 4e9), (5, 6, 1e-6)]
 

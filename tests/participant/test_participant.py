@@ -38,10 +38,9 @@ from suffice.participant import (
     read_survey,
     respond,
 )
-from suffice.privacy.calibrate import _exact_delta
-from suffice.privacy.events import Gaussian
+from suffice.privacy.events import Gaussian, _exact_delta
 from suffice.privacy.response import Response
-from suffice.release.columns import Added
+from suffice.releases.columns import Added
 
 ALARM = 1e-6
 ANY = [[0.8, 0.1, 0.1], [0.1, 0.7, 0.3], [0.1, 0.2, 0.6]]
@@ -135,8 +134,53 @@ def test_every_draw_comes_from_the_operating_system(monkeypatch):
     assert random.getstate() == before
     first = choice.weights(1)[0]
     for word, answer in ((0, "no"), (first - 1, "no"), (first, "yes"), (2**64 - 1, "yes")):
-        monkeypatch.setattr(participant.secrets, "randbits", lambda _, word=word: word)
+        fresh = word.to_bytes(8, "big")
+        monkeypatch.setattr(participant.secrets, "token_bytes", lambda _, fresh=fresh: fresh)
         assert choice.draw(1) == answer
+
+
+def bytes_given(monkeypatch, fresh: bytes) -> list[int]:
+    """Let the program draw these bytes, and return the list of how many it took at a time."""
+    rest, taken = bytearray(fresh), []
+
+    def token_bytes(size):
+        taken.append(size)
+        found, rest[:size] = bytes(rest[:size]), b""
+        assert len(found) == size
+        return found
+
+    monkeypatch.setattr(participant.secrets, "token_bytes", token_bytes)
+    return taken
+
+
+def test_bits_are_the_first_ones_of_as_few_bytes_as_hold_them(monkeypatch):
+    taken = bytes_given(monkeypatch, bytes.fromhex("80 c1ff 0102030405060708"))
+    assert [participant._bits(count) for count in (0, 1, 10, 64)] == [
+        0,
+        1,
+        0x307,
+        0x102030405060708,
+    ]
+    assert taken == [0, 1, 2, 8]
+
+
+def test_an_integer_below_a_limit_is_drawn_again_and_never_wrapped(monkeypatch):
+    """Of the eight values of three bits, 5 to 7 are none of the five that are wanted."""
+    taken = bytes_given(monkeypatch, bytes(value << 5 for value in (5, 6, 7, 4, 0, 3)))
+    assert [participant._below(5) for _ in range(3)] == [4, 0, 3]
+    assert taken == [1] * 6
+    taken = bytes_given(monkeypatch, b"\xff\xff")
+    assert [participant._below(limit) for limit in (1, 256, 4)] == [0, 255, 3]
+    assert taken == [0, 1, 1]
+
+
+@pytest.mark.parametrize("exponent", [-900, -30, -1, 0, 3, 29, 47, 900])
+def test_the_step_is_right_one_ulp_around_a_power_of_two(exponent):
+    """A logarithm is rounded: that of the float below 2^29 is 29."""
+    power = 2.0**exponent
+    assert participant.grid_step(power) == power / 2**20
+    assert participant.grid_step(math.nextafter(power, 0)) == power / 2**21
+    assert participant.grid_step(math.nextafter(power, math.inf)) == power / 2**20
 
 
 @pytest.mark.parametrize(

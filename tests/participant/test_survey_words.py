@@ -51,7 +51,8 @@ def test_every_word_is_compared(language):
         with pytest.raises(SurveyError, match="This survey does not do what it says"):
             read_survey(json.dumps(content).encode())
         holder["guarantee"] = true
-    assert read_survey(json.dumps(content).encode()).data == data
+    assert content == json.loads(data)
+    assert read_survey(data).data == data
 
 
 # The catalogue.

@@ -11,8 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from suffice.privacy.accounting import composed_epsilon, fits
-from suffice.privacy.calibrate import gaussian_delta, gaussian_multiplier
-from suffice.privacy.events import Gaussian, Pure
+from suffice.privacy.events import Gaussian, Pure, gaussian_delta, gaussian_multiplier
 
 EPSILON, DELTA = 1.0, 1e-6
 

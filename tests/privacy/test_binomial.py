@@ -9,7 +9,7 @@ import pytest
 
 from suffice.errors import ParameterError
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
-from suffice.privacy.calibrate import gaussian_epsilon
+from suffice.privacy.events import gaussian_epsilon
 
 
 def law(trials: int, low: int) -> dict[int, float]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError
-from suffice.privacy.calibrate import gaussian_delta, gaussian_epsilon, gaussian_multiplier
+from suffice.privacy.events import gaussian_delta, gaussian_epsilon, gaussian_multiplier
 
 GRID = [(e, d) for e in (1e-6, 0.01, 0.1, 1.0, 4.0, 20.0) for d in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)]
 

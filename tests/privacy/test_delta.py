@@ -16,7 +16,7 @@ from suffice.owner.proportions import LabelProportions, plan_proportions, plan_s
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.owner.survey import new_survey
-from suffice.privacy import calibrate
+from suffice.privacy import events
 from suffice.privacy.events import Approximate
 from suffice.privacy.guarantee import Budget, Guarantee, Protection
 
@@ -30,8 +30,8 @@ NUMBERS = {
 }
 ASKED = {
     "budget": lambda d: Budget(1.0, d),
-    "mean operator": lambda d: MeanOperator(1.0, d),
-    "its plan": lambda d: plan_mean_operator(ROWS, epsilon=1.0, delta=d),
+    "mean operator": lambda d: MeanOperator(1.0, d, map=None),
+    "its plan": lambda d: plan_mean_operator(ROWS, epsilon=1.0, delta=d, map=None),
     "proportions": lambda d: LabelProportions(1.0, d),
     "their plan": lambda d: plan_proportions([100, 100], 2, 1.0, d),
     "skew": lambda d: plan_skew(1000, 2, 3.0, d),
@@ -66,8 +66,8 @@ def test_the_delta_of_the_papers_stays_possible(asked):
 
 
 def test_a_participant_has_the_same_rule():
-    assert participant.NO_PROTECTION_DELTA == calibrate.NO_PROTECTION_DELTA
-    assert participant.EXPLAINED_DELTA == calibrate.EXPLAINED_DELTA
+    assert participant.NO_PROTECTION_DELTA == events.NO_PROTECTION_DELTA
+    assert participant.EXPLAINED_DELTA == events.EXPLAINED_DELTA
 
 
 def of(delta: float, kind: Protection = Protection.GLOBAL) -> Guarantee:
@@ -110,15 +110,15 @@ def test_a_ledger_with_such_a_budget_opens_and_charges_nothing(tmp_path):
     assert balance.budget.delta == 0.99
     assert balance.budget.explained("label").startswith("No protection: ")
     with pytest.raises(BudgetError, match="at which epsilon limits nothing"):
-        MeanOperator(0.1, 1e-6).release(
+        MeanOperator(0.1, 1e-6, map=None).release(
             ROWS, (ROWS[:, 0] > 0).astype(int), ledger=ledger, dataset="d"
         )
     assert Ledger(ledger.path).balances()[0].debits == 0
 
 
 def test_arithmetic_reads_any_delta():
-    assert calibrate.gaussian_epsilon(0.5, 1.0) == 0.0
-    assert calibrate.read_delta(0.999) == 0.999
+    assert events.gaussian_epsilon(0.5, 1.0) == 0.0
+    assert events.read_delta(0.999) == 0.999
     for wrong in (1.0, -0.1, np.nan, "x"):
         with pytest.raises(ParameterError, match=r"delta must lie in \[0, 1\)"):
-            calibrate.read_delta(wrong)
+            events.read_delta(wrong)

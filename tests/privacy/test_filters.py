@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 
 from suffice.privacy import accounting
 from suffice.privacy.accounting import Composed, composed_epsilon, fits, spent_epsilon
-from suffice.privacy.calibrate import gaussian_delta, gaussian_multiplier
-from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.events import (
+    Approximate,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    Unbounded,
+    gaussian_delta,
+    gaussian_multiplier,
+)
 
 ROOT = Path(__file__).parents[2]
 EPSILON, DELTA = 1.0, 1e-6

@@ -20,7 +20,7 @@ def test_every_released_number_is_on_the_public_lattice_whatever_the_labels():
     X = rng.normal(size=(64, 6))  # 64: dividing by a power of two is exact
     for labels in (np.zeros(64, dtype=int), np.ones(64, dtype=int), rng.integers(0, 2, 64)):
         for mechanism in ("laplace", "gaussian", "knorm"):
-            release = MeanOperator(epsilon=1.0, delta=1e-6, mechanism=mechanism).release(
+            release = MeanOperator(epsilon=1.0, delta=1e-6, mechanism=mechanism, map=None).release(
                 X, labels, ledger=None
             )
             unit = release.details["step"] / 64

@@ -52,7 +52,7 @@ def test_a_guarantee_cannot_be_changed():
         {"event": Gaussian(4.0), "delta": 0.0},
         {"scope": Scope.MARGINAL},
         {"delta": 1.0},
-        {"unit": "person"},
+        {"unit": "household"},
     ],
 )
 def test_a_guarantee_that_contradicts_itself_is_refused(changes):
@@ -95,7 +95,7 @@ def test_json_round_trip(unit, bound, scope):
         {"event": {"event": "composed", "events": []}, "epsilon": 0.0, "delta": 1e-6},
         {"event": {"event": "composed", "events": [{"event": "pure", "bound": 1e308}] * 3}},
         {"delta": "0"},
-        {"unit": "person"},
+        {"unit": "household"},
         {"public": "everything"},
         {"public": [1]},
         {"assumptions": [{"statement": "x"}]},

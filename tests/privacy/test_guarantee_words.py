@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import UnitError
-from suffice.privacy import calibrate, events, guarantee
+from suffice.privacy import events, guarantee
 from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 
@@ -34,6 +34,8 @@ COLUMNS = {
     Unit.ATTRIBUTE: ((), ("age",), ("age", "income")),
     Unit.RECORD: ((), ("the auxiliary rows",)),
     Unit.PARTY: ((),),
+    Unit.PERSON: ((),),
+    Unit.PERSON_LABELS: ((),),
 }
 KINDS = ("global", "data-dependent", "none", "marginal", "marginal data-dependent")
 EACH = {
@@ -51,6 +53,8 @@ EACH = {
         "each record of the auxiliary rows", "any one of these records",
     ),
     (Unit.PARTY, ()): ("each party's data as a whole", "all data of any one party"),
+    (Unit.PERSON, ()): ("each person, with all of their rows", "all rows of any one person"),
+    (Unit.PERSON_LABELS, ()): ("all labels of each person", "all labels of any one person"),
 }  # fmt: skip
 NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
 
@@ -139,7 +143,7 @@ def test_the_first_words_say_the_kind(unit, columns, kind):
     each = EACH[unit, columns][0]
     for epsilon, delta in POINTS:
         first, *rest = guarantee.guarantee_sentences(stated(unit, columns, kind, epsilon, delta))
-        if kind != "none" and delta > calibrate.EXPLAINED_DELTA:
+        if kind != "none" and delta > events.EXPLAINED_DELTA:
             often = math.floor(1 / delta)
             assert first.startswith("No protection: " if delta >= 0.1 else "Large delta: ")
             assert first.endswith(f" (1 in {often}).")
@@ -216,11 +220,11 @@ def test_lists_name_what_is_public_and_what_is_assumed():
         public=("the rows", "their number"),
         assumptions=(Assumption("a", "b"), Assumption("c", "d")),
     )
-    assert guarantee.lists(example) == [
+    assert guarantee.lists(example.public, example.assumptions) == [
         "Public, not protected: the rows and their number.",
         "Assumes: a (b); c (d).",
     ]
-    assert guarantee.lists(Guarantee(Unit.LABEL, Pure(1.0))) == []
+    assert guarantee.lists((), ()) == []
 
 
 @pytest.mark.parametrize("name", ["blood pressure", "a, b", "x" * 70])
@@ -313,7 +317,7 @@ def test_delta_is_not_the_chance_to_exceed_epsilon():
     """The reason why "except with probability delta" is forbidden."""
     from scipy.stats import norm
 
-    multiplier = calibrate.gaussian_multiplier(1.0, 1e-6)
+    multiplier = events.gaussian_multiplier(1.0, 1e-6)
     beyond = norm.sf((1.0 - 0.5 / multiplier**2) * multiplier)
     assert beyond > 15e-6
 

@@ -17,7 +17,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from suffice.privacy import knorm
+from suffice.privacy import randomness
 from suffice.privacy.noise import KNormNoise, Sensitivity
 
 DEEP = 160  # bits of a real that is not cut any further
@@ -28,15 +28,15 @@ SHIFT = " + iv.sqrt(iv.mpf(dimension)) / 2"
 
 def without_shift():
     """Return a broken copy of `_decide`: its acceptance probabilities may exceed one."""
-    source = inspect.getsource(knorm._decide)
+    source = inspect.getsource(randomness._decide)
     assert SHIFT in source
-    names = dict(vars(knorm))
+    names = dict(vars(randomness))
     exec(source.replace(SHIFT, ""), names)  # our own source
     return names["_decide"]
 
 
 def intervals():
-    iv = knorm._context()
+    iv = randomness._context()
     iv.prec = DEEP + 64
     return iv
 
@@ -112,7 +112,7 @@ def exact_in_one(k: int, scale: float) -> float:
 @pytest.fixture(scope="module")
 def volumes() -> dict[float, dict[int, list[float]]]:
     noise = KNormNoise.calibrated(Sensitivity(1, 1.0, 1), EPSILON)
-    return {direction: counted(knorm._decide, noise.scale, direction) for direction in CUTS}
+    return {direction: counted(randomness._decide, noise.scale, direction) for direction in CUTS}
 
 
 @pytest.mark.parametrize(("direction", "slack"), [(0.03, 0.02), (0.55, 0.15)])
@@ -153,7 +153,7 @@ def test_each_sign_has_half_of_the_bits_of_an_angle():
     signs = defaultdict(list)
     for prefix in range(64):
         reals = [radius, length, enclosed(iv, (2 * prefix + 1) << 40, 47), accept]
-        decided, point = knorm._decide(reals, 1, 1.0, iv)
+        decided, point = randomness._decide(reals, 1, 1.0, iv)
         assert decided
         signs[int(np.sign(point[0]))].append(prefix)
     assert signs == {1: [*range(16), *range(48, 64)], -1: [*range(16, 48)]}
@@ -242,7 +242,8 @@ def test_what_is_decided_is_what_the_formulas_say(dimension):
         for numbers in prefixes(dimension, 60):
             accepted, point = outcome([mpmath.mpf(n) / 2**DEEP for n in numbers], dimension, 1.5)
             boxes = [enclosed(iv, n, DEEP) for n in numbers]
-            assert knorm._decide(boxes, dimension, 1.5, iv) == (True, point if accepted else None)
+            settled = (True, point if accepted else None)
+            assert randomness._decide(boxes, dimension, 1.5, iv) == settled
             differ += broken(boxes, dimension, 1.5, iv) != (True, point if accepted else None)
     assert differ > 5
 
@@ -258,13 +259,13 @@ def test_few_bits_at_first_change_no_outcome(dimension, monkeypatch):
         parts = [(n >> (DEEP - supply.given)) & ((1 << more) - 1) for n in supply.numbers]
         return sum(part << (more * i) for i, part in enumerate(parts))
 
-    monkeypatch.setattr(knorm, "private_bits", bits_of_known)
+    monkeypatch.setattr(randomness, "private_bits", bits_of_known)
     outcomes, steps = {}, []
     for first in (5, 40):
-        monkeypatch.setattr(knorm, "_FIRST_BITS", first)
+        monkeypatch.setattr(randomness, "_FIRST_BITS", first)
         for place, numbers in enumerate(prefixes(dimension, 25)):
             supply.numbers, supply.given = numbers, 0
-            outcomes[first, place] = knorm._attempt(dimension, 3.0)
+            outcomes[first, place] = randomness._attempt(dimension, 3.0)
             steps.append(supply.given)
     assert {*steps} >= {10, 20, 40}
     assert all(outcomes[5, place] == outcomes[40, place] for place in range(25))

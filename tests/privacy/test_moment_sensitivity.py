@@ -61,6 +61,34 @@ def test_a_search_reaches_the_bound_and_never_passes_it(classes, rng):
         assert 0.999 <= reached <= 1 + 1e-9
 
 
+def test_targets_move_moments_no_farther_than_labels(rng):
+    """The square of a target is free at its weight: no pair of records passes the bound."""
+    weightings = [default_weights(0, 20.0, rows) for rows in (100, 10_000)]
+    sizes = np.sqrt(rng.uniform(0.05, 2.5, (6, 3)))
+    weightings += [BlockWeights(0, *three) for three in sizes]
+    for weights in weightings:
+        assert (
+            weights.sensitivity
+            == BlockWeights(2, weights.mean, weights.operator, weights.proportions).sensitivity
+        )
+
+        def apart(both, weights=weights):
+            found = []
+            for part in (both[:4], both[4:]):
+                row, target = part[:3] / max(1.0, float(np.linalg.norm(part[:3]))), np.sin(part[3])
+                numbers = [weights.proportions * target, weights.square * target**2]
+                rows = [weights.mean * row, weights.operator * target * row]
+                found.append(np.concatenate([np.outer(row, row).ravel(), *rows, numbers]))
+            return -float(np.sum((found[0] - found[1]) ** 2))
+
+        # Searches start everywhere, and at targets of 1 and 0, where squares differ most.
+        starts = [rng.normal(size=8) * 2 for _ in range(12)]
+        worst = math.acos(-(weights.mean**2) / 2) if weights.mean**2 <= 2 else math.pi
+        starts.append([1, 0, 0, math.pi / 2, math.cos(worst), math.sin(worst), 0, 0])
+        reached = max(math.sqrt(-minimize(apart, start).fun) for start in starts)
+        assert 0.999 <= reached / weights.sensitivity <= 1 + 1e-9
+
+
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_default_weights_are_tight_too(classes, rng):
     for rows in (100, 10_000):

@@ -148,12 +148,12 @@ def test_the_stated_variance_of_knorm_noise_is_that_of_its_draws(samples):
 
 def test_knorm_on_a_coarse_lattice_has_exact_probabilities():
     """With scale 1 and D = 2 the cells are few: compare every probability, not just the radius."""
-    from suffice.privacy.knorm import sample
+    from suffice.privacy.randomness import knorm_sample
 
     count, radius = 9000, 6
     frequencies = {}
     for _ in range(count):
-        k = tuple(sample(2, 1.0).tolist())
+        k = tuple(knorm_sample(2, 1.0).tolist())
         frequencies[k] = frequencies.get(k, 0) + 1
     cells = [(a, b) for a in range(-40, 41) for b in range(-40, 41)]
     weights = np.array([math.exp(-math.hypot(*k)) for k in cells])
@@ -172,16 +172,16 @@ def test_knorm_on_a_coarse_lattice_has_exact_probabilities():
 
 def test_a_decision_of_the_knorm_sampler_is_the_same_with_more_bits():
     """Nothing is decided before it is settled: what few bits say, all further bits say too."""
-    from suffice.privacy import knorm
+    from suffice.privacy import randomness
 
-    iv, settled, answers = knorm._context(), 0, set()
+    iv, settled, answers = randomness._context(), 0, set()
     with seeded(6):
         for _ in range(300):
-            uniforms, decisions = knorm._Uniforms(4), []
+            uniforms, decisions = randomness._Uniforms(4), []
             for bits in (2, 4, 6, 8, 12, 16, 32, 192):
                 uniforms.reveal(bits)
                 iv.prec = bits + 64
-                decisions.append(knorm._decide(uniforms.enclosures(iv), 1, 1.0, iv))
+                decisions.append(randomness._decide(uniforms.enclosures(iv), 1, 1.0, iv))
             first = next(k for k, (decided, _) in enumerate(decisions) if decided)
             assert all(later == decisions[first] for later in decisions[first:])
             settled += first < 7

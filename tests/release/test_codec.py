@@ -10,9 +10,9 @@ import rfc8785
 import safetensors.numpy
 
 from suffice.errors import CorruptFileError, StorageError, UnsupportedFileError
-from suffice.release import codec, file
-from suffice.release.codec import decode, load
-from suffice.release.release import encode
+from suffice.releases import codec, file
+from suffice.releases.codec import decode, load
+from suffice.releases.release import encode
 
 HEAD = 32
 

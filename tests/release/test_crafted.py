@@ -20,7 +20,7 @@ import crafted_files
 from suffice.cli import main
 from suffice.errors import SufficeError
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 SECONDS = 2.0
 MEGABYTES, TIMES = 50, 20

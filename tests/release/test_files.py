@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suffice.errors import StorageError
-from suffice.release.file import read_bounded, write_whole
+from suffice.releases.file import read_bounded, write_whole
 
 WRITERS = 8
 

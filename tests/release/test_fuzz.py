@@ -12,8 +12,8 @@ import pytest
 
 from builders import make_release
 from suffice.errors import SufficeError
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 
 MOST_MEMORY = 8 * 2**20
 TOKENS = [b"null", b"true", b"[]", b"{}", b'""', b"-1", b"1e308", b"0", b"9" * 17, b'"x":', b"NaN"]

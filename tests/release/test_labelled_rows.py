@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.release.release import LabelledRows, RowSet
+from suffice.releases.release import LabelledRows, RowSet
 
 HASH = "sha256:" + "0" * 64
 

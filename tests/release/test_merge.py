@@ -9,9 +9,9 @@ from builders import make_release, rado_release
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.merge import merge
-from suffice.release.release import Covariance
-from suffice.tables.terms import DECLARED, PRIVATE_ROWS, UNKNOWN, public_rows
+from suffice.releases.merge import merge
+from suffice.releases.release import Covariance
+from suffice.tables.pipeline import DECLARED, PRIVATE_ROWS, UNKNOWN, public_rows
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(3000, 3))
@@ -20,7 +20,7 @@ CUT = 1000
 
 
 def test_two_owners_together_are_as_good_as_one():
-    whole = MeanOperator(epsilon=50.0).release(X, y, ledger=None)
+    whole = MeanOperator(epsilon=50.0, map=None).release(X, y, ledger=None)
     mechanism = MeanOperator(epsilon=50.0, pipeline=whole.pipeline)
     first = mechanism.release(X[:CUT], y[:CUT], ledger=None)
     second = mechanism.release(X[CUT:], y[CUT:], ledger=None)
@@ -46,14 +46,14 @@ def test_noise_that_is_shaped_for_one_owner_is_told(recwarn):
 
 
 def test_owners_with_other_classes_do_not_merge():
-    whole = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    whole = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None)
     other = MeanOperator(epsilon=1.0, classes=(1, 0), pipeline=whole.pipeline)
     with pytest.raises(ParameterError, match="classes"):
         merge([whole, other.release(X[:CUT], y[:CUT], ledger=None)])
 
 
 def test_mechanisms_may_differ_and_the_release_says_so():
-    whole = MeanOperator(epsilon=1.0).release(X[:CUT], y[:CUT], ledger=None)
+    whole = MeanOperator(epsilon=1.0, map=None).release(X[:CUT], y[:CUT], ledger=None)
     other = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian", pipeline=whole.pipeline)
     both = merge([whole, other.release(X[CUT:], y[CUT:], ledger=None)])
     assert both.details["mechanism"] == "mixed"

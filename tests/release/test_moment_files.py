@@ -12,9 +12,9 @@ from suffice.learner.moments import MomentClassifier
 from suffice.owner.moments import Moments
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Unit
-from suffice.release.codec import decode
-from suffice.release.kinds import merge_weights_of_moments
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.kinds import merge_weights_of_moments
+from suffice.releases.release import encode
 
 
 @pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from suffice.privacy.guarantee import Assumption
-from suffice.release.codec import load
-from suffice.release.release import Part
+from suffice.releases.codec import load
+from suffice.releases.release import Part
 
 FOLDER = Path(__file__).parents[1] / "fixtures"
 

@@ -6,9 +6,9 @@ import stat
 import pytest
 
 from suffice.errors import SignatureError, StorageError
-from suffice.release.codec import decode
-from suffice.release.release import Signature, encode
-from suffice.release.signing import fingerprint, generate_keys, sign, verify
+from suffice.releases.codec import decode
+from suffice.releases.release import Signature, encode
+from suffice.releases.signing import fingerprint, generate_keys, sign, verify
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.learner.spread_likelihood import coordinates
-from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline, discrete_sizes
+from suffice.releases.columns import Added, Flips, SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.strict_json import canonical, parse_canonical
 
 ANY = ((0.8, 0.1, 0.1), (0.1, 0.7, 0.3), (0.1, 0.2, 0.6))

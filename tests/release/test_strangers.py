@@ -16,11 +16,11 @@ import crafted_files
 from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
 from suffice.privacy.events import Approximate, Gaussian, Pure
 from suffice.privacy.guarantee import Guarantee, Unit
-from suffice.release.claims import Cells
-from suffice.release.codec import load
-from suffice.release.columns import Added, SpreadColumn
-from suffice.release.file import read_bounded
-from suffice.release.release import encode
+from suffice.releases.claims import Cells
+from suffice.releases.codec import load
+from suffice.releases.columns import Added, SpreadColumn
+from suffice.releases.file import read_bounded
+from suffice.releases.release import encode
 
 FIXTURES = crafted_files.FOLDER
 
@@ -69,7 +69,7 @@ def test_records_without_features_may_lack_columns():
     import pyarrow as pa
 
     from suffice.owner.responses import RandomizedResponse
-    from suffice.release.release import encode
+    from suffice.releases.release import encode
 
     poll = RandomizedResponse(label_flip=0.2).release(
         pa.table({"answer": np.arange(40) % 2}), ledger=None, label="answer"
@@ -98,7 +98,7 @@ class TestReading:
         path.write_bytes(b"x" * 1000)
         script = (
             "import resource, sys; from pathlib import Path;"
-            "from suffice.release.file import read_bounded;"
+            "from suffice.releases.file import read_bounded;"
             "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32));"
             "print(len(read_bounded(Path(sys.argv[1]), 2**33)))"
         )
@@ -186,7 +186,7 @@ class TestCosts:
             Guarantee.from_json(stated, effort)
 
     def test_the_cells_of_a_record_are_joined_once_for_all_guarantees(self, monkeypatch):
-        from suffice.release import claims
+        from suffice.releases import claims
 
         crafted = crafted_files._from("responses.suffice")
         stated = crafted.manifest["parts"][0]["guarantees"]
@@ -206,7 +206,7 @@ class TestCosts:
     def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
         import tracemalloc
 
-        from suffice.release.kinds import noise_words
+        from suffice.releases.kinds import noise_words
 
         release = load(crafted_files.wide_identity(20_000).sealed())
         tracemalloc.start()
@@ -216,7 +216,7 @@ class TestCosts:
         assert peak < 20_000 * 100
 
     def test_noise_of_every_form_is_described_as_its_diagonal_says(self):
-        from suffice.release.release import Covariance
+        from suffice.releases.release import Covariance
 
         rng = np.random.default_rng(0)
         for noise in (
@@ -388,7 +388,7 @@ class TestNumbers:
         rows = np.random.default_rng(0).normal(size=(40, 3))
         for mechanism in ("laplace", "knorm"):
             for epsilon in (1e-6, 1.0, 600.0):
-                made = MeanOperator(epsilon, mechanism=mechanism).release(
+                made = MeanOperator(epsilon, mechanism=mechanism, map=None).release(
                     rows, np.arange(40) % 2, ledger=None
                 )
                 assert load(encode(made)) == made

@@ -85,7 +85,7 @@ def test_a_query_gives_the_public_part_of_a_file_of_the_same_rows(url, tmp_path)
     query = sf.Query(url, "select * from t -- all of them\n;", order_by=("id",))
     inputs = {"label": "label", "features": FEATURES, "ledger": None}
     for mechanism in (
-        sf.MeanOperator(1.0, classes=CLASSES),
+        sf.MeanOperator(1.0, classes=CLASSES, map=None),
         sf.MeanOperator(1.0, classes=CLASSES, mechanism="response"),
     ):
         parts = [public_part(mechanism.release(data, **inputs)) for data in (path, query)]
@@ -100,10 +100,10 @@ def test_a_query_gives_the_public_part_of_a_file_of_the_same_rows(url, tmp_path)
 @each
 def test_exact_statistics_are_those_of_a_file(url, tmp_path):
     """With the same noise every byte is the same: labels and rows were read as they are."""
-    from suffice.release.release import encode
+    from suffice.releases.release import encode
 
     store(people(), url)
-    mechanism = sf.MeanOperator(1.0, classes=CLASSES)
+    mechanism = sf.MeanOperator(1.0, classes=CLASSES, map=None)
     statistics = []
     for data in (in_order(people(), tmp_path), sf.Query(url, "select * from t", ("id",))):
         with seeded(5):
@@ -173,7 +173,7 @@ def test_types_of_postgresql(server):
     assert {second[name] for name in kinds} == {None}  # an infinite date is missing
     for name in ("j", "a", "iv"):
         with pytest.raises(TableError, match="neither numbers nor categories"):
-            sf.MeanOperator(1.0).release(query, label="b", features=[name], ledger=None)
+            sf.MeanOperator(1.0, map=None).release(query, label="b", features=[name], ledger=None)
         with pytest.raises(TableError, match="Cast it in the query"):
             list(open_table(query).batches([name]))
 
@@ -211,7 +211,9 @@ def test_types_of_duckdb(tmp_path):
     assert read(query, ["n"])["n"].to_pylist() == [float(Decimal(exact))]
     for name in ("j", "l", "iv"):
         with pytest.raises(TableError, match="neither numbers nor categories"):
-            sf.MeanOperator(1.0).release(query, label="label", features=[name], ledger=None)
+            sf.MeanOperator(1.0, map=None).release(
+                query, label="label", features=[name], ledger=None
+            )
 
 
 def test_a_type_of_sqlite_comes_from_its_first_65536_rows(tmp_path):
@@ -234,7 +236,9 @@ def test_an_empty_query_has_columns_without_values(tmp_path):
     url = f"sqlite:///{tmp_path}/t.db"
     written(url, "create table t (x real, label text)")
     with pytest.raises(TableError, match="the table has no rows"):
-        sf.MeanOperator(1.0).release(sf.Query(url, "select * from t"), label="label", ledger=None)
+        sf.MeanOperator(1.0, map=None).release(
+            sf.Query(url, "select * from t"), label="label", ledger=None
+        )
 
 
 # --- private cells
@@ -323,7 +327,7 @@ def test_what_needs_an_order_is_refused_before_a_row_is_read(url, tmp_path, monk
     inputs = {"label": "label", "features": FEATURES}
     ledger = sf.Ledger(tmp_path / "ledger", {"d": sf.Budget(3.0)})
     monkeypatch.setattr(QueryTable, "batches", lambda *_: pytest.fail("it was read"))
-    operator = sf.MeanOperator(1.0, classes=CLASSES)
+    operator = sf.MeanOperator(1.0, classes=CLASSES, map=None)
     with pytest.raises(TableError, match=r"--order-by COLUMN \(Python: Query\(..., order_by"):
         operator.release(query, ledger=ledger, dataset="d", **inputs)
     with pytest.raises(TableError, match="--order-by"):
@@ -342,7 +346,7 @@ def test_labels_in_order_need_an_order_and_sums_do_not(url):
     store(people(300), url)
     query = sf.Query(url, "select * from t")
     inputs = {"label": "label", "features": FEATURES, "ledger": None}
-    assert sf.MeanOperator(1.0, classes=CLASSES).release(query, **inputs).rows == 300
+    assert sf.MeanOperator(1.0, classes=CLASSES, map=None).release(query, **inputs).rows == 300
     with pytest.raises(TableError, match="--order-by"):
         sf.MeanOperator(1.0, classes=CLASSES, mechanism="response").release(query, **inputs)
 
@@ -352,7 +356,7 @@ def test_nothing_private_orders_rows(tmp_path):
     store(people(30), url)
     by_label = sf.Query(url, "select * from t", ("label",))
     with pytest.raises(TableError, match="private label, 'label'"):
-        sf.MeanOperator(1.0, classes=CLASSES).release(
+        sf.MeanOperator(1.0, classes=CLASSES, map=None).release(
             by_label, label="label", features=FEATURES, ledger=None
         )
     responses = sf.RandomizedResponse(
@@ -371,7 +375,7 @@ def test_nothing_private_orders_rows(tmp_path):
 def test_a_learner_reads_a_query(url, tmp_path):
     store(people(), url)
     path = in_order(people(), tmp_path)
-    release = sf.MeanOperator(8.0, classes=CLASSES).release(
+    release = sf.MeanOperator(8.0, classes=CLASSES, map=None).release(
         path, label="label", features=FEATURES, ledger=None
     )
     query = sf.Query(url, "select id, x, few, ward from t", ("id",))
@@ -451,14 +455,14 @@ def test_a_password_is_in_no_release_and_no_ledger(server, tmp_path):
     assert SECRET in with_password
     query = sf.Query(with_password, f"select t.*, '{SECRET}' as s from t", ("id",))
     ledger = sf.Ledger(tmp_path / "ledger", {"d": sf.Budget(3.0)})
-    released = sf.MeanOperator(1.0, classes=CLASSES).release(
+    released = sf.MeanOperator(1.0, classes=CLASSES, map=None).release(
         query, label="label", features=FEATURES, ledger=ledger, dataset="d"
     )
-    from suffice.release.release import encode
+    from suffice.releases.release import encode
 
     stored_bytes = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
     assert SECRET.encode() not in stored_bytes
-    again = sf.MeanOperator(1.0, classes=CLASSES).release(
+    again = sf.MeanOperator(1.0, classes=CLASSES, map=None).release(
         query, label="label", features=FEATURES, ledger=ledger, dataset="d"
     )
     assert encode(again) == encode(released)  # known again, and paid for once

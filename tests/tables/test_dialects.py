@@ -121,7 +121,9 @@ def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
         lines = [f"{k % 7};{k % 3},5;{cell};{k % 2}" for k in range(60)]
         path.write_bytes("\n".join(["a;b;name;sick", *lines]).encode("latin-1"))
         for how in ({"drop": ["name"]}, {"features": ["a", "b"]}):
-            release = MeanOperator(epsilon=1.0).release(path, label="sick", ledger=None, **how)
+            release = MeanOperator(epsilon=1.0, map=None).release(
+                path, label="sick", ledger=None, **how
+            )
             tables.append((release.pipeline, release.parts[0].rows))
     assert all(table == tables[0] for table in tables)
 
@@ -209,7 +211,7 @@ def test_skipping_rows_looks_at_features_alone(tmp_path, cell):
     ]
     path.write_bytes(b"\n".join([b"a;b;name;sick", *lines]))
     inputs = {"label": "sick", "ledger": None, "missing_labels": "skip", "features": ["a", "b"]}
-    release = MeanOperator(epsilon=1.0).release(path, **inputs)
+    release = MeanOperator(epsilon=1.0, map=None).release(path, **inputs)
     assert (release.parts[0].rows.count, release.pipeline.mean[1]) == (80, 2.5)
 
 

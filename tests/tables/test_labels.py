@@ -264,6 +264,25 @@ def test_labels_outside_the_classes_can_count_as_none(kind):
         assert label_codes(kind(labels), classes, outside="none").tolist() == codes
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "classes", [(1, 300), (16777217, 3), (70000, 1), (2**53 - 1, 2**53 - 2), tuple(range(20))]
+)
+def test_no_label_is_read_otherwise_beside_a_missing_one(kind, classes):
+    """Large classes are no floats of 16 or 32 bits, and must not become those beside them."""
+    cells = [0, 1, 3, 300, 16777216, 2**53 - 2, 2**53]
+    if np.issubdtype(kind, np.floating):
+        cells += [-0.0, 0.5, np.inf, -np.inf, np.nan]
+    with np.errstate(over="ignore"):
+        column = pa.array(np.array(cells).astype(kind))
+    beside = pa.concat_arrays([column, pa.nulls(1, column.type)])
+    codes = label_codes(column, classes, outside="none")
+    assert codes.tolist() == label_codes(beside, classes, outside="none")[:-1].tolist()
+    spelt = [canonical_class(cell) for cell in column.to_pylist()]
+    names = [*map(canonical_class, classes)]
+    assert codes.tolist() == [names.index(s) if s in names else -1 for s in spelt]
+
+
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
 def test_a_blank_class_is_refused(blank):
     with pytest.raises(ParameterError, match="must not be blank"):

@@ -15,8 +15,8 @@ from sklearn.preprocessing import PolynomialFeatures
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.operator import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 from suffice.strict_json import read
 from suffice.tables.pipeline import MAPS, FeatureMap, StatedMap, _median_gamma, fit_map, mid_ranks
 

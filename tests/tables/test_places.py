@@ -42,7 +42,7 @@ def test_a_table_at_an_address_is_the_same_table(memory, tmp_path):
     names = column_names("fsspec+memory://clinic")
     assert pa.Table.from_batches(remote.batches(names)).equals(clinic)
     assert [part.rows for part in remote.parts()] == [40, 40, 40]
-    operator = MeanOperator(1.0, mechanism="laplace")
+    operator = MeanOperator(1.0, mechanism="laplace", map=None)
     first = operator.release("fsspec+memory://clinic", label="sick", ledger=None)
     second = operator.release(tmp_path / "clinic.parquet", label="sick", ledger=None)
     assert first.parts == second.parts

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.tables.pipeline import Column, Pipeline
-from suffice.tables.terms import (
+from suffice.tables.pipeline import (
     DECLARED,
     PRIVATE_ROWS,
     UNKNOWN,
+    Column,
     Origin,
+    Pipeline,
     Provenance,
     public_rows,
     weakest,

@@ -13,8 +13,8 @@ from pyarrow import csv, parquet
 from builders import clinic_table
 from suffice.errors import TableError
 from suffice.tables import table as tables_table
-from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
+from suffice.tables.table import RowDigest, RowLanes
 
 NAMES = ("age", "dose", "ward", "sick")
 

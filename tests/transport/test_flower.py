@@ -19,7 +19,7 @@ import pytest
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.protocol.flower import answer, release_of
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 APP = Path(__file__).parents[2] / "examples" / "flower"
 

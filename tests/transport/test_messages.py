@@ -26,7 +26,7 @@ from suffice.protocol.messages import (
     Refused,
     digest_of,
 )
-from suffice.release.release import HashedRows
+from suffice.releases.release import HashedRows
 
 ROWS = HashedRows(100, digest_of(b"rows"))
 PROPOSAL = Proposal("mean-operator", Terms(1.0, 1e-6), ROWS, ("age", "dose"), purpose="a study")

@@ -39,7 +39,7 @@ PROMISES = "diffprivlib: epsilon per record, delta 0. suffice: epsilon per label
 
 def exported(data: Split) -> dict[str, np.ndarray | float]:
     """Return the split as our public pipeline maps it, divided by its public norm bound."""
-    pipeline = MeanOperator(1.0).public_rows(data.rows).pipeline
+    pipeline = MeanOperator(1.0, map=None).public_rows(data.rows).pipeline
     bound = float(np.hypot(pipeline.bound, pipeline.intercept))
     return {
         "rows": design_matrix(data.rows, pipeline) / bound,

@@ -19,7 +19,7 @@ from harness import claim  # noqa: E402
 
 from suffice.learner.frequencies import estimate_frequencies  # noqa: E402
 from suffice.privacy.response import Response  # noqa: E402
-from suffice.release.columns import Flips  # noqa: E402
+from suffice.releases.columns import Flips  # noqa: E402
 
 PEOPLE, STATES, EPSILON, REPEATS = 200_000, 32, 1.0, 5
 

@@ -27,7 +27,7 @@ from suffice.audit.scores import (
     mu_measure,
 )
 from suffice.audit.search import Pair
-from suffice.privacy.calibrate import gaussian_epsilon
+from suffice.privacy.events import gaussian_epsilon
 
 FEW_OUTCOMES = 64  # up to which each counts, however rare it is
 _OFTEN = 3  # times that a value must come to be an atom, where there are more

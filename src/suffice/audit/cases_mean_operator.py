@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from suffice.audit.case import (
     CHEAP,
@@ -31,9 +33,10 @@ from suffice.owner.mean_operator import (
     Shape,
     ShrunkSignal,
     paired_transform,
+    people_reach,
     whitening,
 )
-from suffice.owner.source import Source, labelled_batches
+from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import LaplaceNoise, Noise, calibrated_noise
 from suffice.privacy.response import Response
 
@@ -102,8 +105,40 @@ class _Operator(NoisyStatistic):
         return Space(((_SOME_ROWS, *_BOUNDARIES), *labels), tuple(range(1, 1 + len(labels))))
 
 
+@dataclass(frozen=True)
+class _PeopleOperator(_Operator):
+    """The same where three rows are of one person, all of whose labels change together."""
+
+    together: bool = True  # whether the noise is for all labels of a person
+
+    @cache  # noqa: B019
+    def sums(self, data: DataSet) -> ExactSums:
+        table = pa.table({**dict(zip(("a", "b"), np.array(self.rows).T, strict=True)), "id": _IDS})
+        mechanism = replace(self.mechanism, intercept=0.0)
+        source = PublicSource(table, label="label", features=["a", "b"], person="id")
+        labels = [label for unit in data[1:] for label in unit]
+        source = replace(source, data=table.append_column("label", pa.array(labels)))
+        public = mechanism.public(source)
+        people = people_reach(public.rows, "id", 2) if self.together else None
+        sums = ExactSums(public.rows, public.classes, None, people)
+        return fold(chain.from_iterable(part.batches() for part in public.parts()), sums)
+
+    @cache  # noqa: B019
+    def _noise(self, which: str) -> Noise:
+        mechanism, reach = self.mechanism, self.sums((which, (0, 0, 0), (0,), (0,))).sensitivity
+        return calibrated_noise(mechanism.mechanism, reach, mechanism.epsilon, mechanism.delta)
+
+    def space(self) -> Space:
+        persons = (list(product((0, 1), repeat=3)), [(0,), (1,)], [(0,), (1,)])
+        return Space(((_SOME_ROWS,), *persons), (1, 2, 3), "person")
+
+
+_IDS = ("1", "1.0", "1", "2", "3")  # of three people
+_ALIKE = ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (-1.5, 0.0), (-1.5, 0.0))
+
+
 def _operator(mechanism: str, epsilon: float = 1.0, **options: Any) -> MeanOperator:
-    return MeanOperator(epsilon, mechanism=mechanism, clip=1.0, **options)
+    return MeanOperator(epsilon, mechanism=mechanism, clip=1.0, map=None, **options)
 
 
 def _whitened(rows: np.ndarray) -> np.ndarray:
@@ -161,6 +196,9 @@ def cases() -> Iterator[Case]:
             Flaw("factor 1 for sqrt 2", "the 2-norm of a change is taken to be that of one column",
                  spoil=part(1 / math.sqrt(2))),)),
         ("knorm", _Operator(_operator("knorm")), FEW, (Flaw(*HALF_SCALE, 2 * FEW, spoil=half),)),
+        ("laplace, a person of three rows", _PeopleOperator(laplace, _ALIKE), CHEAP, (
+            Flaw("one label for a person's", "noise is for one label, and a person has three",
+                 SOME, together=False),)),
     )  # fmt: skip
     for name, operator, samples, flaws in table:
         yield from operator.cases(f"mean-operator {name}", samples, *flaws)

@@ -1,4 +1,4 @@
-"""Noisy second moments: two and three classes, raised class counts, and copies that are broken.
+"""Noisy second moments: classes or a target, raised class counts, and copies that are broken.
 
 The worst neighbours are known (privacy/proofs/moments.md): two rows of length 1 at an angle that
 the weights decide, with the same label or another. They are turned, so that the change lies on the
@@ -6,7 +6,7 @@ diagonal of the second moments, or beside it.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from suffice.audit.case import SOME, Case, Flaw, Subject, claim, repeated
 from suffice.audit.search import Pair
+from suffice.engines.engine import fold
+from suffice.engines.sums import MomentTotals, PersonSums, PersonWeights
 from suffice.owner.moments import BlockNoise, MomentNoise, Moments, NoisyMoments, moments_noise
 from suffice.owner.source import LabelledBatch, Source
 from suffice.privacy.moments import BlockWeights
@@ -23,17 +25,18 @@ _EPSILON, _DELTA = 6.0, 1e-5
 _TRACE_WEIGHT = math.sqrt(6)
 # A row of zeros under either label: only class counts move.
 _BOUNDARY = Pair((0.0, 0.0, 0), (0.0, 0.0, 1), "a row of zeros")
-Record = tuple[float, float, int]  # two coordinates and the code of a label
+Record = tuple[float, float, float]  # two coordinates and the code of a label, or a target
 
 
 def _worst(weights: BlockWeights) -> list[Pair]:
     """Return neighbours that are as far apart as any, and some that a broken copy would move."""
     classes, mean, operator = weights.classes, weights.mean**2, weights.operator**2
-    share = 1.0 if classes == 2 else 1 / classes
-    total = mean + (operator if classes == 2 else (1 - share) * operator)
+    share = 1.0 if classes <= 2 else 1 / classes
+    total = mean + (operator if classes <= 2 else (1 - share) * operator)
     cross = mean - share * operator
     pairs = []
-    for cosine, labels in ((-total / 2, (1, 1)), (-cross / 2, (0, 1))):
+    other = 0 if classes else -1  # the lesser label, or the other end of the target's range
+    for cosine, labels in ((-total / 2, (1, 1)), (-cross / 2, (other, 1))):
         half = math.acos(max(-1.0, min(1.0, cosine))) / 2
         for turn in (math.pi / 4, 0.0):  # the change on the diagonal, or beside it
             first, second = (
@@ -41,6 +44,10 @@ def _worst(weights: BlockWeights) -> list[Pair]:
                 for angle, label in zip((half, -half), labels, strict=True)
             )
             pairs.append(Pair(first, second))
+    if not classes:  # targets of 1 and 0: their squares differ most
+        half = math.acos(-mean / 2) / 2
+        upper, lower = (math.cos(half), math.sin(half), 1), (math.cos(half), -math.sin(half), 0)
+        pairs.append(Pair(upper, lower))
     return [*pairs, Pair((1.0, 0.0, 1), (0.0, 0.0, 1))]
 
 
@@ -58,11 +65,15 @@ class _Blocks(Subject):
 
     def shifted(self, record: Record) -> dict[str, np.ndarray]:
         """Return the integers that noise is added to, by block."""
-        rows = np.array([record[:2], *[(0.3, -0.2)] * self.others])
-        labels = np.array([record[2], *[1] * self.others])
+        cells = np.array([record, *[(0.3, -0.2, 1)] * self.others]).T
+        labels = cells[2].astype(int) if self.procedure.classes else np.zeros(len(cells[2]), int)
         accumulator = self.procedure.accumulator(identified=False)
-        accumulator.update(LabelledBatch(pa.record_batch(list(rows.T), ["x0", "x1"]), labels))
-        exact = accumulator.result()
+        batch = pa.record_batch(list(cells), ["x0", "x1", "target"])
+        accumulator.update(LabelledBatch(batch, labels))
+        return self.blocks(accumulator.result())
+
+    def blocks(self, exact: MomentTotals) -> dict[str, np.ndarray]:
+        """Return the integers of each block, as noise is added to them."""
         diagonal = np.diagonal(exact.second)
         blocks = {
             "diagonal": diagonal,
@@ -70,6 +81,7 @@ class _Blocks(Subject):
             "mean": exact.mean,
             "operator": exact.operator,
             "counts": exact.counts,
+            "squares": exact.squares,
             "trace": np.array([diagonal.sum()]),
         }
         return {
@@ -95,11 +107,14 @@ class _Blocks(Subject):
     def logs(self, outputs: np.ndarray, data: Record) -> np.ndarray:
         """Return ln p: each number counts in its own deviations, from those of an empty record."""
         none, added = self.shifted((0.0, 0.0, 0)), self.deviations(data)
-        scales = [
-            np.full(len(none[k]), float(noise.noise.scale)) for k, noise in self.noises.items()
-        ]
-        far = (outputs - np.concatenate(list(none.values()))) / np.concatenate(scales)
+        far = (outputs - np.concatenate(list(none.values()))) / self.scales()
         return np.asarray(far @ added - added @ added / 2)
+
+    def scales(self) -> np.ndarray:
+        """Return the deviation of each number."""
+        none = self.shifted((0.0, 0.0, 0))
+        blocks = self.noises.items()
+        return np.concatenate([np.full(len(none[k]), float(n.noise.scale)) for k, n in blocks])
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the pair that is farthest apart, in deviations of the noise, and a boundary."""
@@ -112,14 +127,104 @@ class _Blocks(Subject):
         return [max(_worst(self.procedure.noise.weights), key=apart), _BOUNDARY]
 
 
+Batches = list[pa.RecordBatch]
+
+
+def _by_all(batches: Batches) -> list[PersonWeights]:
+    """Return who weighs how much in each batch, as a release counts it: over all of them."""
+    counts = fold(batches, PersonSums("id"))
+    people, (rows,) = counts.result()
+    return [PersonWeights("id", people, rows)] * len(batches)
+
+
+def counted_by_batch(batches: Batches) -> list[PersonWeights]:
+    """Return the same, counted in each batch by itself."""
+    return [_by_all([batch])[0] for batch in batches]
+
+
+def spelt_apart(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in which every spelling of an id is another person."""
+    spelt = pa.array([f"id {name}" for name in batch.column("id").to_pylist()])
+    return batch.set_column(2, "id", spelt)
+
+
+@dataclass(frozen=True)
+class _People(_Blocks):
+    """One person, whose equal rows are in two batches, among others with a row each.
+
+    A data set is two coordinates, the code of a label, and how many rows the person has. The id is
+    spelt in two ways.
+    """
+
+    weights: Callable[[Batches], list[PersonWeights]] = _by_all
+    ids: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch
+    divided: bool = False  # by the number of rows: what is released as a mean
+
+    def shifted(self, record: Any) -> dict[str, np.ndarray]:
+        first, second, label, *rows = record
+        count = rows[0] if rows else 1
+        spelt = [("1", "1.0")[k % 2] for k in range(count)]
+        cut = (count + 1) // 2
+        others = [f"other {k}" for k in range(self.others)]
+        batches, codes = [], []
+        for own, aside in ((spelt[:cut], others), (spelt[cut:], [])):
+            lines = np.array([(first, second)] * len(own) + [(0.3, -0.2)] * len(aside))
+            columns = [*lines.reshape(-1, 2).T, pa.array([*own, *aside], pa.string())]
+            batches.append(self.ids(pa.record_batch(columns, ["x0", "x1", "id"])))
+            codes.append(np.array([label] * len(own) + [1] * len(aside), dtype=np.int64))
+        totals = []
+        for batch, labels, people in zip(batches, codes, self.weights(batches), strict=True):
+            totals.append(replace(self.procedure, people=people).accumulator(identified=False))
+            totals[-1].update(LabelledBatch(batch, labels))
+        totals[0].merge(totals[1])
+        return self.blocks(totals[0].result())
+
+    def divisor(self, data: Any) -> int:
+        """Return what released numbers are divided by, over the number of people."""
+        return self.others + data[3] if self.divided else 1
+
+    def sample(self, data: Any, times: int) -> np.ndarray:
+        return super().sample(data, times) / self.divisor(data)
+
+    def logs(self, outputs: np.ndarray, data: Any) -> np.ndarray:
+        by = self.divisor(data)
+        numbers = outputs * by
+        none, scales = self.shifted((0.0, 0.0, 0)), self.scales()
+        far = (numbers - np.concatenate(list(none.values()))) / scales - self.deviations(data)
+        return np.asarray(-(far**2).sum(axis=1) / 2 + len(scales) * math.log(by))
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return the worst people of 20 rows each, and one of many rows beside one of a row."""
+        worst = super().pairs(rng)[0]
+        people = [(*worst.first, 20), (*worst.second, 20)]
+        other = Pair(people[0], (*worst.first, 1), "the same row, 20 times or once")
+        return [Pair(people[0], people[1], "20 rows of a person"), other]
+
+
 def _blocks(classes: int, size: int) -> _Blocks:
-    """Return a table of so many records, with the noise of a release."""
+    """Return a table of so many records, with the noise of a release; no classes mean a target."""
+    target = None if classes else "target"
     mechanism = Moments(
-        _EPSILON, _DELTA, bound=1.0, standardize="none", classes=tuple(range(classes))
+        _EPSILON,
+        _DELTA,
+        bound=1.0,
+        standardize="none",
+        classes=tuple(range(classes)) or (0, 1),
+        ranges=None if classes else {"target": (-1, 1)},
     )
-    public = mechanism.public(Source(np.zeros((size, 2)), np.zeros(size, int)))
+    source = Source(np.zeros((size, 2)), np.zeros(size, int), target=target)
+    public = mechanism.public(source.prepared())
     procedure = mechanism.choose(public)
     return _Blocks(procedure, procedure.noise.blocks, size - 1)
+
+
+def person_among(others: int) -> _People:
+    """Return a person among so many others, with the noise of a release."""
+    mechanism = Moments(_EPSILON, _DELTA, bound=1.0, standardize="none")
+    numbers = np.arange(others + 1)
+    table = pa.table({"x0": 0.0 * numbers, "x1": 0.0 * numbers, "id": numbers, "label": numbers})
+    procedure = mechanism.choose(mechanism.public(Source(table, label="label", person="id")))
+    return _People(procedure, procedure.noise.blocks, others)
 
 
 def _less(noise: BlockNoise, factor: float) -> BlockNoise:
@@ -164,3 +269,17 @@ def cases() -> Iterator[Case]:
             f"moments, {name}", SOME,
             Flaw("half the noise", "every block has half of its noise", noises=halved),
         )  # fmt: skip
+    blocks = _blocks(0, 200)
+    louder_square = _less(blocks.noises["squares"], 0.25)
+    yield from blocks.cases(
+        "moments, a number to predict", SOME,
+        Flaw("square for free", "the square of the target has a quarter of its noise",
+             noises={**blocks.noises, "squares": louder_square}),
+    )  # fmt: skip
+    yield from person_among(0).cases(
+        "moments, a person of 20 rows", SOME,
+        Flaw("weights by batch", "rows of a person are counted in each batch by itself",
+             weights=counted_by_batch),
+        Flaw("an id spelt twice", "1 and 1.0 count as two people", ids=spelt_apart),
+        Flaw("rows for people", "sums are divided by the number of rows", divided=True),
+    )  # fmt: skip

@@ -30,18 +30,18 @@ from suffice.audit.case import (
 )
 from suffice.audit.public_part import outputs_of
 from suffice.audit.search import DataSet, Space
+from suffice.engines.sums import lattice_step
 from suffice.owner.parties.contribution import (
     AuxiliaryRows,
     ClassSums,
     PartyContribution,
     parameter_radius,
-    parameter_step,
 )
 from suffice.owner.parties.ensemble import PartyProcedure, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, PartySource, PartyTable, VoteTally
 from suffice.privacy.noise import Noise
 from suffice.protocol.flower import answer
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 _PARTIES = 2
 _LAM = 20.0  # far above the curvature of the loss: then a bound by strong convexity is nearly met
@@ -377,7 +377,7 @@ class _Trained(NoisyStatistic):
             source.data, auxiliary, label="label", classes=classes, party="party",
             enrolled=source.parties,
         )  # fmt: skip
-        step = parameter_step(parameter_radius(auxiliary, len(classes), self.ensemble.lam))
+        step = lattice_step(parameter_radius(auxiliary, len(classes), self.ensemble.lam))
         total = table.parameters(self.ensemble.lam / 10).sum(axis=0, keepdims=True)
         return np.asarray(np.rint(total / step), dtype=np.int64)
 

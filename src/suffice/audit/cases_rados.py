@@ -20,7 +20,7 @@ from suffice.audit.search import DataSet, Pair, Space
 from suffice.owner.rados import ChosenSubsets, RadoProcedure, Rados, label_noise, label_sensitivity
 from suffice.owner.source import Source
 from suffice.privacy.binomial import truncation
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 Example = tuple[float, float, int]  # two coordinates and a label of 0 or 1
 # On the unit circle, where rows are clipped at, along an axis and between; and one inside.

@@ -16,7 +16,7 @@ from suffice.owner.responses import Lattice, RandomizedResponse, channel_of, res
 from suffice.participant import Choice, Number, Randomizer
 from suffice.privacy.guarantee import Unit
 from suffice.privacy.noise import Noise
-from suffice.release.columns import Added, Flips
+from suffice.releases.columns import Added, Flips
 
 _INSIDE = (0.37, 0.81)  # of a range of 0 to 1, besides its ends
 

@@ -22,7 +22,7 @@ from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
 from suffice.owner.source import Source
 from suffice.privacy.guarantee import Unit
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 _OUTPUTS, _BROKEN_OUTPUTS = FEW // 5, FEW // 8
 _SOME = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3), (0.4, 0.1))
@@ -126,12 +126,12 @@ class _WholeRecords(_Whole):
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
     flips = ("flips counted", "a public number shows how many labels were flipped", _flips_counted)
-    yield from _Whole(MeanOperator(2.0, mechanism="laplace")).with_flaws(
+    yield from _Whole(MeanOperator(2.0, mechanism="laplace", map=None)).with_flaws(
         "mean-operator laplace",
         ("parity in the step", "the last bit of a public number is that of the labels", _parity),
         ("labels in the digits", "the sums have a finer grid where labels are odd", _finer_grid),
     )
-    gaussian = MeanOperator(4.0, delta=0.01, mechanism="gaussian", classes=(0, 1, 2))
+    gaussian = MeanOperator(4.0, delta=0.01, mechanism="gaussian", classes=(0, 1, 2), map=None)
     yield from _Whole(gaussian).with_flaws(
         "mean-operator gaussian",
         ("spread of the labels", "the variance that is stated depends on the labels", _variance),

@@ -1,7 +1,8 @@
 """Neighbouring tables, and how each mechanism is exercised on them.
 
 An exercise is options that make a mechanism releasable, and whose unit changes. Two tables
-of one declared domain differ in a label, a record, a party or an auxiliary row. Labels differ in
+of one declared domain differ in a label, a record, a person, a party or an auxiliary row. A person
+has more rows or fewer in one of them, or other labels. Labels differ in
 length, so that files are cut elsewhere; places are random, or where batches and blocks of bytes
 end; one column has a mean of exactly zero, whose sign must say nothing.
 """
@@ -30,6 +31,7 @@ RANGES = dict.fromkeys(NAMES, (-1e4, 1e4))
 WARDS = ("north", "south", "west")
 FEATURES = (*NAMES, "ward")
 PARTIES = tuple(f"p{k}" for k in range(5))
+PERSON = "person"  # the column of ids
 UGLY_CELLS = (
     "", " ", ".", "-", "+", "abc", "true", "False", "nan", "NaN", "NA", "null", "inf", "-Infinity",
     "1e400", "-1e400", "1_000", "0x10", "1e", "1e+", "--5", "+5", " 5", "5.", ".5", "5%", "1.2.3",
@@ -44,6 +46,8 @@ class Changed(StrEnum):
 
     LABEL = "label"
     RECORD = "record"
+    PERSON_LABELS = "person-labels"
+    PERSON = "person"
     PARTY = "party"
     AUXILIARY = "auxiliary row"
 
@@ -100,6 +104,8 @@ def neighbours(
         other[:, place] = rng.normal(size=_WIDTH)
     elif changed is Changed.PARTY:
         neighbour = _other_party(rng, table, names, scales)
+    elif changed in {Changed.PERSON, Changed.PERSON_LABELS}:
+        table, neighbour, row = other_person(rng, table, names, changed)
     else:
         labels[row] = (labels[row] + 1 + rng.integers(classes - 1)) % classes
         if changed is Changed.RECORD:
@@ -116,13 +122,17 @@ def with_ugly_cells(data: Neighbours, rng: np.random.Generator, changed: Changed
     Numbers are `UGLY_CELLS`, and all numbers are texts then. A ward and a label are of no list.
     """
     first, second = data.tables
-    for name in NAMES if changed is Changed.RECORD else ():
+    whole = changed in {Changed.RECORD, Changed.PERSON}
+    for name in NAMES if whole else ():
         place = first.column_names.index(name)
         first = first.set_column(place, name, first[name].cast(pa.string()))
         second = _with_cell(second, data.row, name, str(rng.choice(UGLY_CELLS)))
-    for name in ("ward", "label") if changed is Changed.RECORD else ("label",):
+    for name in ("ward", "label") if whole else ("label",):
         strange = str(rng.choice(["nobody's", *UGLY_CELLS]))
         second = _with_cell(second, data.row, name, strange)
+    if changed is Changed.PERSON:  # a row of the person more, which has no id
+        nobodys = _with_cell(second.slice(data.row, 1), 0, PERSON, "")
+        second = pa.concat_tables([second, nobodys])
     return replace(data, tables=(first, second))
 
 
@@ -153,6 +163,34 @@ def _other_party(
     selected = np.ones(table.num_rows, dtype=bool)
     selected[theirs[: int(rng.integers(len(theirs)))]] = rng.random() < 0.5
     return pa.table({name: column[selected] for name, column in frame.items()})
+
+
+def other_person(
+    rng: np.random.Generator, table: pa.Table, classes: tuple[str, ...], changed: Changed
+) -> tuple[pa.Table, pa.Table, int]:
+    """Return a table with ids, one in which a person has other labels or rows, and one such row.
+
+    A person has from one row to about 20. Ids are spelt in two ways.
+    """
+    rows = table.num_rows
+    people = np.concatenate([np.arange(3), (rng.random(rows - 3) ** 2 * rows / 5).astype(int)])
+    person = int(rng.integers(3) if rng.random() < 0.5 else rng.choice(people))
+    theirs = np.flatnonzero(people == person)
+    table = table.append_column(PERSON, pa.array(people.astype(str)))
+    if changed is Changed.PERSON_LABELS:
+        labels = np.array(table["label"].to_pylist(), dtype=object)
+        labels[theirs] = rng.choice(classes, len(theirs))
+        place = table.column_names.index("label")
+        return table, table.set_column(place, "label", pa.array(labels.tolist())), int(theirs[0])
+    # Rows of others take their places, under the person's id; these are as many as may be.
+    copies = rng.integers(rows, size=int(rng.integers(1, 25)))
+    others = np.setdiff1d(np.arange(rows), theirs)
+    order = rng.permutation(len(others) + len(copies))
+    ids = [*people[others].astype(str), *(f"{person}{'.0' * (k % 2)}" for k in range(len(copies)))]
+    place = table.column_names.index(PERSON)
+    other = table.take(pa.array(np.concatenate([others, copies])))
+    other = other.set_column(place, PERSON, pa.array(ids)).take(pa.array(order))
+    return table, other, int(np.flatnonzero(order == len(others))[0])
 
 
 @dataclass(frozen=True)
@@ -222,7 +260,7 @@ def _agreed() -> Pipeline:
     """Return the pipeline of other public rows, agreed on before anybody saw protected ones."""
     rows = np.random.default_rng(0).normal(size=(len(NAMES), 50))
     table = pa.table(dict(zip(NAMES, rows, strict=True)))
-    return MeanOperator(1.0).public_rows(table).pipeline
+    return MeanOperator(1.0, map=None).public_rows(table).pipeline
 
 
 def _own_scales(handed: Any) -> Pipeline:
@@ -248,6 +286,14 @@ def _moments(name: str, classes: int, **options: Any) -> Exercise:
     return Exercise(name, asked, changed=Changed.RECORD, most_classes=classes, any_cells=True)
 
 
+def _of_people(exercise: Exercise, changed: Changed) -> Exercise:
+    return replace(
+        exercise, name=f"{exercise.name}, people", changed=changed,
+        inputs={**exercise.inputs, "person": PERSON},
+        without={"numpy": "ids are a column with a name"},
+    )  # fmt: skip
+
+
 def _proportions(name: str, **options: Any) -> Exercise:
     bags = {"bags": lambda handed: handed.column("ward")}
     return Exercise(name, {**_SPENT, **options}, bags, columns=NAMES)
@@ -268,6 +314,8 @@ _REGISTERED: dict[str, Sequence[Exercise]] = {
         _operator("random features", mechanism="gaussian", map="rff:16"),
         _operator("landmarks", mechanism="laplace", map="nystroem:12"),
         _operator("declared categories", mechanism="laplace", categories={"ward": WARDS}),
+        _of_people(_operator("chosen", mechanism="auto"), Changed.PERSON_LABELS),
+        _of_people(_operator("response", mechanism="response"), Changed.PERSON_LABELS),
     ),
     "responses": (
         Exercise(
@@ -292,12 +340,23 @@ _REGISTERED: dict[str, Sequence[Exercise]] = {
             changed=Changed.RECORD, most_classes=2, command=False, refused=True,
         ),
     ),
-    "moments": (_moments("declared ranges", 3), _moments("missing as zero", 2, missing="zero")),
+    "moments": (
+        _moments("declared ranges", 3),
+        _moments("missing as zero", 2, missing="zero"),
+        replace(
+            _moments("a number to predict", 2),
+            inputs={"target": NAMES[-1]},
+            columns=(*NAMES[:-1], "ward"),
+            without={"numpy": "the target is a column with a name"},
+        ),
+        _of_people(_moments("declared ranges", 3), Changed.PERSON),
+    ),
     "proportions": (
         _proportions("chosen"),
         _proportions("laplace", mechanism="laplace"),
         _proportions("gaussian", mechanism="gaussian"),
         _proportions("laplace prior", mechanism="laplace-prior"),
+        _of_people(_proportions("chosen", epsilon=20.0), Changed.PERSON_LABELS),
     ),
     "bags": (Exercise("by skew", {"skew": 0.7}), Exercise("by epsilon", {"epsilon": 0.5})),
     "parties": (

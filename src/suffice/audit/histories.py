@@ -51,13 +51,13 @@ from suffice.audit.public_part import (
     public_part,
 )
 from suffice.errors import OptimisationError, SufficeError
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.policy import Policy
+from suffice.plain_text import collected_notes
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.grant import grant, propose
-from suffice.release.codec import load
-from suffice.release.release import Release, encode
+from suffice.releases.codec import load
+from suffice.releases.release import Release, encode
 from suffice.tables.columns import StrangeLabelsError
 
 KNOWN_LIMITS: Mapping[type[SufficeError], int] = {StrangeLabelsError: 4, OptimisationError: 14}

@@ -44,15 +44,15 @@ from suffice.audit.exercises import (
     with_ugly_cells,
 )
 from suffice.errors import SufficeError, UnprotectedError
-from suffice.notes import collected_notes
 from suffice.options import options_of
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import Mechanism, mechanism_of
 from suffice.owner.source import PublicSource, Source
+from suffice.plain_text import collected_notes
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.release.codec import load
-from suffice.release.kinds import kind_named
-from suffice.release.release import Release, encode, manifest_of
+from suffice.releases.codec import load
+from suffice.releases.kinds import kind_named
+from suffice.releases.release import Release, encode, manifest_of
 from suffice.tables import files
 from suffice.tables import table as tables_table
 from suffice.tables.databases import Query
@@ -401,7 +401,8 @@ class ReleaseRequest:
         if "classes" in {item.name for item in fields(kind)}:  # type: ignore[arg-type]  # a dataclass
             options["classes"] = handed.classes
         inputs = {name: for_form(value) for name, value in exercise.inputs.items()}
-        inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
+        if "target" not in inputs:
+            inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
         columns = [name for name in exercise.columns if handed.has(name)]
         inputs |= {"features": columns} if columns else {}
         return cls(kind(**options), options, inputs, handed)
@@ -512,7 +513,7 @@ def _names() -> Shown:
 def _repeated_draws(exercise: Exercise, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
     request = ReleaseRequest.of(exercise, handed)
-    source: Source = request.mechanism.source(request.table, **request.inputs)
+    source: Source = request.mechanism.source(request.table, **request.inputs).prepared()
     with collected_notes():
         return repeated_releases(request.mechanism, source, _DRAWS)
 

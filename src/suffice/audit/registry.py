@@ -9,7 +9,7 @@ from importlib import import_module
 
 from suffice.audit.case import Case
 from suffice.errors import ParameterError
-from suffice.privacy.calibrate import check_epsilon
+from suffice.privacy.events import check_epsilon
 
 # Yields every mechanism, followed by its broken copies; and yields the mechanisms at an epsilon,
 # without broken copies, or None if they have no epsilon.

@@ -21,8 +21,8 @@ from suffice.cli.building import (
 )
 from suffice.cli.output import recorded, say, show_json, show_table, steps
 from suffice.errors import ParameterError
-from suffice.notes import collected_notes
 from suffice.options import computing_option, data_option, output_option, privacy_option
+from suffice.plain_text import collected_notes
 
 CHECKPOINT_HEAD = b"suffice ledger checkpoint "
 EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
@@ -59,8 +59,8 @@ def verify(
 ) -> None:
     """Check who signed a file, and that it is what was granted."""
     from suffice.owner.ledger.log import Checkpoint
-    from suffice.release.codec import load
-    from suffice.release.signing import verify as verify_release
+    from suffice.releases.codec import load
+    from suffice.releases.signing import verify as verify_release
 
     head = file_head(path)
     answers = {"--proposal": proposal, "--answer": answer}
@@ -190,7 +190,7 @@ def audit(options: _Audit, context: typer.Context) -> None:
                 report(done, len(cases), finding)
     if options.output is not None:
         from suffice.pages.report import audit_page
-        from suffice.release.file import write_whole
+        from suffice.releases.file import write_whole
 
         page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
         write_whole(options.output, page.encode(), overwrite=options.force)

@@ -60,6 +60,8 @@ ledger checkpoint: sign the end of the log, for the data protection officer
 ledger verify: check that nothing is missing since the officer got the checkpoint
   suffice ledger verify clinic.ledger --checkpoint today.checkpoint \
       --key clinic.pub
+ledger backup: copy a ledger while a service uses it
+  suffice ledger backup clinic.ledger -o monday.ledger
 ledger recover: use a ledger again that was restored from a copy
   suffice ledger recover clinic.ledger --checkpoint today.checkpoint \
       --released diagnosis=diagnosis.suffice --complete
@@ -111,6 +113,13 @@ release moments: publish noisy second moments that protect each record
   suffice release moments records.csv --label diagnosis --unit record \
       --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \
       -o moments.suffice
+describe: state means, variances and correlations of released moments
+  suffice describe moments.suffice
+sample: draw 2000 synthetic rows from moments of ranks
+  suffice release moments records.csv --label diagnosis --epsilon 1 \
+      --delta 1e-6 --standardize auxiliary.csv --map ranks --no-ledger \
+      -o ranks.suffice
+  suffice sample ranks.suffice -n 2000 -o synthetic.parquet
 plan proportions: predict the error of each ward's proportions
   suffice plan proportions wards.csv --bag ward --epsilon 0.1
 release proportions: publish the proportion of malignant samples in each ward
@@ -522,7 +531,9 @@ def _slots(part: str, kind: type) -> Iterator[Slot]:
         for number, option in enumerate((own, *own.others)):
             choices, parsed = option.choices, option.parse is not None
             value_type: Any = list[str] if option.many else str  # texts, where they are parsed here
-            if not (option.many or parsed or choices is not None):
+            if option.flag:
+                value_type = bool
+            elif not (option.many or parsed or choices is not None):
                 types = get_args(hint) or (hint,)
                 simple = (bool, int, float, str, Path)
                 value_type = next((one for one in simple if one in types), str)

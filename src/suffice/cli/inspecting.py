@@ -58,7 +58,7 @@ def inspect(
             odds.append(odd)
     lines: list[Any] = []
     if coefficients:
-        if file.release is None or file.release.kind != "model":
+        if file.release is None or file.release.kind not in {"model", "regression-model"}:
             refuse_unused("with this file, which is no linear model", {"--coefficients": True})
         from suffice.learner.base import model_coefficients
 
@@ -71,15 +71,19 @@ def inspect(
         return
     file.show()
     if coefficients:
-        _show_coefficients(lines, clipped=file.release.pipeline.bound < _NO_CLIP)
+        _show_coefficients(lines, file.release)
     for odd in odds:
         if odd.rows:
             show_table(odd.title, ("belief before", "after, at most"), odd.rows)
         say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
 
 
-def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
+def _show_coefficients(lines: Sequence[Any], model: Any) -> None:
     """Print the largest coefficients, with their intervals if the file states their noise."""
+    from suffice.learner.base import HIDDEN
+
+    regression, clipped = "target" in model.details, model.pipeline.bound < _NO_CLIP
+    counted = "noise and sampling" if regression else "noise of the release"
     several = len({line.class_name for line in lines}) > 1
     stated = any(line.low is not None for line in lines)
     heads = ["feature", *(["class"] if several else []), "coefficient"]
@@ -87,18 +91,24 @@ def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
     for line in lines[:_COEFFICIENTS]:
         words = [name(line.feature), *([name(line.class_name)] if several else [])]
         interval = f"{line.low:.4g} to {line.high:.4g}" if line.low is not None else "-"
+        if regression and line.low == line.high == 0:
+            interval = "the category that others are compared with"
         cells.append((*words, f"{line.value:.4g}", *([interval] if stated else [])))
     show_table(
         "Coefficients in the units of the columns, by size times the scale of the feature",
-        [*heads, *(["95 % interval (noise of the release)"] if stated else [])],
+        [*heads, *([f"95 % interval ({counted})"] if stated else [])],
         cells,
     )
-    if clipped:
-        say("They give the scores of rows that are not clipped. Longer rows are shortened first.")
+    if regression:
+        say("They are of plain least squares. Predictions use a ridge regression.")
+        say("They hold for rows as the release shortens them, and the target cut to its range.")
+    elif clipped:
+        say(f"They give the scores of rows that are not clipped. {model.pipeline.clipping}")
     if len(lines) > _COEFFICIENTS:
         say(f"{len(lines) - _COEFFICIENTS:,} more are in the file. Read all with --json.")
     if not stated:
-        say("Intervals are absent: the file does not state how noise moved the coefficients.")
+        absent = "Intervals are absent: the file does not state how noise moved the coefficients."
+        say(HIDDEN if regression else absent)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ class _File:
 
 def _describe(path: Path) -> _File:
     """Return the description of a file, told by how its contents begin."""
-    from suffice.release.file import PART_MAGIC, read_bounded
+    from suffice.releases.file import PART_MAGIC, read_bounded
 
     head = file_head(path)
     readers: dict[bytes, Callable[[Path], _File]] = {
@@ -135,8 +145,8 @@ def _signer(key: str) -> str:
 
 
 def _release(path: Path) -> _File:
-    from suffice.release.codec import load
-    from suffice.release.release import manifest_of
+    from suffice.releases.codec import load
+    from suffice.releases.release import manifest_of
 
     release = load(path)
 
@@ -157,8 +167,8 @@ def _release(path: Path) -> _File:
 
 def _release_lines(release: Any) -> Iterator[Pair]:
     """Yield what a release holds: guarantees and rows owner by owner, then what all share."""
-    from suffice.release.kinds import kind_named
-    from suffice.release.signing import fingerprint
+    from suffice.releases.kinds import kind_named
+    from suffice.releases.signing import fingerprint
 
     kind = kind_named(release.kind)
     yield "holds", kind.title
@@ -171,7 +181,10 @@ def _release_lines(release: Any) -> Iterator[Pair]:
         where = f", to be found at {phrase(part.rows.found_at)}" if part.rows.found_at else ""
         labelled = part.rows.labelled
         among = "" if labelled is None else f" of {labelled.rows:,}, those that have a label"
-        yield f"{owner}rows", f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}"
+        yield (
+            f"{owner}{part.counted}",
+            f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}",
+        )
         printed += len(stated)
         shown += len(stated) + 1
         if shown > _GUARANTEES:
@@ -181,7 +194,8 @@ def _release_lines(release: Any) -> Iterator[Pair]:
             "warning",
             f"{missing:,} more guarantees are in the file. Read all of them with --json.",
         )
-    yield "classes", listed(release.classes)
+    if release.classes:
+        yield "classes", listed(release.classes)
     yield from kind.words(release)
     names = release.pipeline.outputs
     first = ", ".join(map(name, names[:_SHOWN_COLUMNS]))
@@ -194,7 +208,7 @@ def _release_lines(release: Any) -> Iterator[Pair]:
     if release.noise.form != "none":
         yield "noise", kind.noise_words(release)
     if release.pipeline.norm_bound < _NO_CLIP:
-        yield "clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"
+        yield "clipped", release.pipeline.clipping
     yield "written by", name(release.library)
     signature = release.signature
     yield "signed", "no" if signature is None else _signer(fingerprint(signature))
@@ -247,8 +261,8 @@ def _contribution(path: Path) -> _File:
 
 def _key(path: Path) -> _File:
     """Return the description of a key; of a private one, nothing but its public half is shown."""
-    from suffice.release.file import read_bounded
-    from suffice.release.signing import key_fingerprint
+    from suffice.releases.file import read_bounded
+    from suffice.releases.signing import key_fingerprint
 
     fingerprint, is_private = key_fingerprint(read_bounded(path, _MOST_KEY_BYTES))
     title = "a public key, which verifies signatures"

@@ -1,7 +1,7 @@
-"""Commands of the learner: fit, predict, score, ratio and frequencies."""
+"""Commands of the learner: fit, predict, score, ratio, frequencies, describe and sample."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from suffice.options import (
     preprocessing_option,
 )
 from suffice.plain_text import listed, name
+from suffice.strict_json import plain
 
-_MOST_SHOWN_CLASSES = 12  # classes of a confusion table that fits on a screen
+_MOST_SHOWN = 12  # classes of a confusion table, or correlations, that fit on a screen
 _LEVEL = "Confidence level of the intervals, for example 0.9. Default: 0.95."
 
 
@@ -68,10 +69,10 @@ class _Fit(OutputFile):
 
 
 def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
-    """Train a classifier from releases."""
+    """Train a classifier, or a regression, from releases."""
     from suffice.learner import fit as learners
     from suffice.learner.problem import NoiseWarning
-    from suffice.release.codec import load
+    from suffice.releases.codec import load
 
     loaded = [load(path) for path in fit.releases]
     settings = {
@@ -100,7 +101,8 @@ def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
     if fit.json:
         show_json({"written": str(fit.output), **report.values})
     else:
-        show_pairs([("written", str(fit.output)), *report.lines])
+        clips = (("clipped", model.pipeline_.clipping),) if model.pipeline_.clipped else ()
+        show_pairs([("written", str(fit.output)), *report.lines, *clips])
 
 
 def _concatenated(tables: list[Any]) -> Any:
@@ -124,13 +126,16 @@ class _Frequencies(JsonOutput):
 
 
 def frequencies(options: _Frequencies) -> None:
-    """Estimate the proportion of each true answer, with intervals."""
-    from suffice.learner.frequencies import release_frequencies
-    from suffice.release.codec import load
+    """Estimate true proportions and means, with intervals."""
+    from suffice.learner.frequencies import release_frequencies, release_means
+    from suffice.releases.codec import load
 
-    columns = release_frequencies(load(options.release), method=options.method, level=options.level)
+    release, interval = load(options.release), f"{100 * options.level:g} % interval"
+    columns = release_frequencies(release, method=options.method, level=options.level)
+    means = release_means(release, level=options.level)
     if options.json:
-        show_json({"columns": [column.to_json() for column in columns]})
+        content = {"columns": [column.to_json() for column in columns]}
+        show_json(content | {"means": [plain(mean) for mean in means]})
         return
     cells = [
         (name(column.name), name(value), f"{proportion:.4f}", f"{low:.4f} to {high:.4f}")
@@ -139,9 +144,88 @@ def frequencies(options: _Frequencies) -> None:
             column.states, column.shares, column.low, column.high, strict=True
         )
     ]
-    interval = f"{100 * options.level:g} % interval"
     heads = ["column", "value", "estimated proportion", interval]
     show_table(f"True answers, estimated from {options.release}", heads, cells)
+    if means:
+        lines = [
+            (name(mean.name), *_with_interval((mean.mean, mean.low, mean.high))) for mean in means
+        ]
+        show_table("Means of numbers, held to their ranges", ["column", "mean", interval], lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Describe(JsonOutput):
+    """Which release is described, and how."""
+
+    release: Path = data_option(REQUIRED, "A release of moments.", argument=True, path=Path)
+    level: float = output_option(0.95, _LEVEL)
+
+
+def describe(options: _Describe) -> None:
+    """State means, variances and correlations, with intervals."""
+    from suffice.learner.moments import describe as described
+    from suffice.releases.codec import load
+
+    found = described(load(options.release), options.level)
+    if options.json:
+        show_json(found.to_json())
+        return
+    interval = f"{100 * options.level:g} % interval"
+    cells = [
+        (name(column), *(text for figure in (mean, variance) for text in _with_interval(figure)))
+        for column, mean, variance in zip(found.names, found.means, found.variances, strict=True)
+    ]
+    heads = ["column", "mean", interval, "variance", interval]
+    show_table(f"Columns, estimated from {options.release}", heads, cells)
+    pairs = sorted(found.pairs(), key=lambda pair: -abs((pair[2] or [0.0])[0]))
+    lines = [
+        (name(first), name(second), *(_with_interval(r) if r else ("hidden by noise", "-")))
+        for first, second, r in pairs[:_MOST_SHOWN]
+    ]
+    if lines:
+        show_table("Correlations", ["column", "with", "correlation", interval], lines)
+    if len(pairs) > _MOST_SHOWN:
+        say(f"{len(pairs) - _MOST_SHOWN:,} smaller correlations are left out. Use --json.")
+    say("All are of rows as the release shortens them. Intervals count noise and sampling.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample(Overwriting):
+    """Which release rows are drawn from, how many, and where they go."""
+
+    release: Path = data_option(
+        REQUIRED, "A release of moments with the map ranks.", argument=True, path=Path
+    )
+    rows: int = data_option(
+        REQUIRED, "Number of synthetic rows, for example 20000.", short="-n", parse=int
+    )
+    output: Path = output_option(REQUIRED, "The file to write: Parquet or Feather.", **OUTPUT)
+    seed: int = output_option(0, "Seed of the draws, for example 1. Default: 0.")
+
+
+def sample(options: _Sample) -> None:
+    """Draw synthetic rows, which are no people, from moments."""
+    import suffice
+    from suffice.releases.codec import load
+    from suffice.tables.files import write_table
+
+    if options.output.suffix.lower() == ".csv":
+        raise ParameterError(
+            "A CSV file cannot say that its rows are synthetic. Write to a .parquet or .feather"
+            " file."
+        )
+    table = suffice.sample(load(options.release), options.rows, options.seed)
+    write_table(table, options.output, overwrite=options.force)
+    say(
+        f"{options.output}: {len(table):,} synthetic rows. They are no people.",
+        "A model that is fitted to the release itself is usually as good or better.",
+    )
+
+
+def _with_interval(figure: Sequence[float]) -> tuple[str, str]:
+    """Return an estimate and its interval, as texts."""
+    estimate, low, high = figure
+    return f"{estimate:.4g}", f"{low:.4g} to {high:.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +250,15 @@ class _ModelAndTable:
     def classifier(self) -> Any:
         """Return the classifier, with its own rule for missing values or the one that is set."""
         from suffice.learner.fit import model_of
-        from suffice.release.codec import load
+        from suffice.releases.codec import load
 
         classifier = model_of(load(self.model))
         if self.missing is not None:
             classifier.pipeline_ = classifier.pipeline_.with_missing(self.missing)
         if not self.class_weight:
             return classifier
+        if not hasattr(classifier, "classes_"):
+            refuse_unused("with a model that predicts numbers", {"--class-weight": True})
         costs: dict[Any, float] = {}
         classes = classifier.classes_.tolist()
         by_text = {str(class_name): class_name for class_name in classes}
@@ -206,7 +292,7 @@ class _Predictions(Overwriting):
 
 
 def predict(model: _ModelAndTable, reading: Reading, options: _Predictions) -> None:
-    """Predict the class of new rows, with probabilities."""
+    """Predict the class of new rows, or their number."""
     import pyarrow as pa
 
     from suffice.tables.columns import resolve_roles
@@ -217,7 +303,8 @@ def predict(model: _ModelAndTable, reading: Reading, options: _Predictions) -> N
     classifier = model.classifier()
     table = reading.open(model.table)
     prediction, keep = "prediction", options.keep or []
-    probabilities = [f"probability of {class_name}" for class_name in classifier.classes_]
+    classes = getattr(classifier, "classes_", ())  # none, if it predicts numbers
+    probabilities = [f"probability of {class_name}" for class_name in classes]
     for column in keep:
         if column in {prediction, *probabilities}:
             raise TableError(
@@ -234,7 +321,7 @@ def predict(model: _ModelAndTable, reading: Reading, options: _Predictions) -> N
     with _missing_advice(), progress("predicting") as count_rows:
         rows = count_rows_of(table, count_rows)
         columns[prediction] = pa.array(classifier.predict(rows))
-        if classifier.gives_probabilities:
+        if len(classes) and classifier.gives_probabilities:
             stated = classifier.predict_proba(rows)
             for position, column in enumerate(probabilities):
                 columns[column] = pa.array(stated[:, position])
@@ -255,7 +342,9 @@ def _missing_advice() -> Iterator[None]:
 class _Score(JsonOutput, Overwriting):
     """The labels that predictions are compared with, and what is drawn."""
 
-    label: str = data_option(REQUIRED, "Column that holds the true labels, for example diagnosis.")
+    label: str = data_option(
+        REQUIRED, "Column that holds the true labels or numbers, for example diagnosis."
+    )
     plot: Path | None = output_option(
         None, "Draw the ROC curve and the calibration to this SVG, PNG or PDF file.", **PLOT
     )
@@ -265,13 +354,31 @@ def score(model: _ModelAndTable, reading: Reading, options: _Score) -> None:
     """Measure how good a model is on labels that you may see."""
     import numpy as np
 
-    from suffice.learner.scoring import predictions_of
+    from suffice.learner.scoring import errors_of, predictions_of
     from suffice.tables.columns import label_codes, resolve_roles
     from suffice.tables.sources import open_table
 
     classifier, label = model.classifier(), options.label
-    source = open_table(reading.open(model.table), text=[label])
     features = [column.name for column in classifier.pipeline_.columns]
+    if not hasattr(classifier, "classes_"):
+        refuse_unused("with a model that predicts numbers", {"--plot": options.plot})
+        table = open_table(reading.open(model.table), numbers=[label])
+        resolve_roles(table.schema, label=label, features=features)
+        with _missing_advice(), progress("predicting") as count_rows:
+            figures = errors_of(classifier, count_rows_of(table, count_rows), label)
+        if options.json:
+            show_json(figures)
+            return
+        say(f"R^2 {figures['r2']:.4f} on {figures['rows']:,} rows")
+        mean_only = f"(always the mean: {figures['constant_rmse']:.4g})"
+        show_pairs(
+            [
+                ("root mean squared error", f"{figures['rmse']:.4g} {mean_only}"),
+                ("mean absolute error", f"{figures['mean_absolute_error']:.4g}"),
+            ]
+        )
+        return
+    source = open_table(reading.open(model.table), text=[label])
     resolve_roles(source.schema, label=label, features=features)
     classes = tuple(classifier.classes_.tolist())
     codes = [
@@ -329,7 +436,7 @@ def _show_scores(predictions: Any) -> None:
     )
     cells = [(c, _proportion(p), _proportion(r), f"{int(n):,}") for c, p, r, n in quality]
     show_table("Classes", ("class", "precision", "recall", "rows"), cells)
-    if len(classes) > _MOST_SHOWN_CLASSES:
+    if len(classes) > _MOST_SHOWN:
         say(f"The confusion table has {len(classes)} columns. Read it with --json.")
         return
     heads = ("true class", *(f"predicted {class_name}" for class_name in classes))
@@ -384,7 +491,7 @@ def ratio(options: _Ratio, reading: Reading) -> None:
     those tables that are addresses of databases; the others are files.
     """
     from suffice.learner.ratio.estimator import ClassRatio
-    from suffice.release.codec import load
+    from suffice.releases.codec import load
     from suffice.tables.sources import open_table
 
     *releases, path = options.files

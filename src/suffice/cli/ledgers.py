@@ -1,4 +1,4 @@
-"""Commands of a ledger: init, show, history, what-if, log, checkpoint, verify, recover."""
+"""Commands of a ledger: init, show, history, what-if, log, checkpoint, verify, backup, recover."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from suffice.privacy.guarantee import round_up
 
 _ORDER = {
     "Commands": ("init", "show", "history", "what-if"),
-    "Audit": ("log", "checkpoint", "verify", "recover"),
+    "Audit": ("log", "checkpoint", "verify", "backup", "recover"),
 }
 ledger_app = typer.Typer(
     cls=group_with({}, _ORDER), help="Set privacy budgets, and see what was charged to them."
@@ -48,7 +48,11 @@ def init(
         float, typer.Option(help="Delta at which that epsilon is counted, for example 1e-5.")
     ] = 0.0,
     unit: Annotated[
-        str, typer.Option(help="What the budget protects: label, attribute, record or party.")
+        str,
+        typer.Option(
+            help="What the budget protects: label, attribute, record, person-labels,"
+            " person or party."
+        ),
     ] = "label",
     classes: Annotated[
         str | None,
@@ -180,9 +184,10 @@ def history(path: building.LedgerPath, json: building.Json = False) -> None:
     show_table(str(ledger.path), columns, rows)
     for balance in ledger.balances():
         if balance.debits > 1:  # composition of several releases costs at most their sum
+            summed = sum(entry.stated_sum(balance) for entry in entries)
             say(
                 f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
-                f" {balance.summed:.4g} in sum, {balance.spent:.4g} together at delta"
+                f" {summed:.4g} in sum, {balance.spent:.4g} together at delta"
                 f" {round_up(balance.budget.delta)}, of {balance.budget.epsilon:g} allowed."
             )
 
@@ -201,8 +206,8 @@ def what_if(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="What the next release protects: label, attribute, record or party. Default: as"
-            " the budget."
+            help="What the next release protects: label, attribute, record, person-labels, person"
+            " or party. Default: as the budget."
         ),
     ] = None,
     json: building.Json = False,
@@ -337,6 +342,25 @@ def _kept(path: Path | None, key: Path | None) -> Any:
     return Checkpoint.load(path, key)
 
 
+@ledger_app.command("backup", cls=HelpfulCommand)
+def backup(
+    path: building.LedgerPath, output: building.Output, *, force: building.Force = False
+) -> None:
+    """Write a copy of a ledger to a new file, while others use it.
+
+    The copy starts frozen, because it lacks the charges that come later. `suffice ledger recover`
+    ends that. A ledger in a database becomes a file.
+    """
+    from suffice.owner.ledger import Ledger
+
+    check_outputs(output, reads=(ledger_file(path),), force=force)
+    ledger = Ledger(path)
+    if force:  # a plain file, as was checked
+        output.unlink(missing_ok=True)
+    ledger.backup(output)
+    say(f"{output}: a backup of {ledger.path}. It is as secret as the ledger, and starts frozen.")
+
+
 @ledger_app.command("recover", cls=HelpfulCommand)
 def recover(
     path: building.LedgerPath,
@@ -373,7 +397,7 @@ def recover(
     """
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.ledger import LostEntriesError
-    from suffice.release.codec import load
+    from suffice.releases.codec import load
 
     if only_copy:
         refuse_unused(

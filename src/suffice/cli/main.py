@@ -26,7 +26,7 @@ from suffice.engines.engine import Computing
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
-    "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies"),
+    "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies", "describe", "sample"),
     "Participant and survey": ("survey",),
     "Party and aggregator": ("contribute", "aggregate", "simulate"),
     "Auditor": ("inspect", "verify", "audit"),
@@ -35,6 +35,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 MADE = (
     protocol.grant,
     learner.frequencies,
+    learner.describe,
+    learner.sample,
     learner.predict,
     learner.score,
     learner.ratio,

@@ -14,8 +14,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from suffice.errors import StorageError, SufficeError
-from suffice.notes import LOGGER
-from suffice.plain_text import escaped
+from suffice.plain_text import LOGGER, escaped
 
 Pair = tuple[str, str]
 _LONGEST_CELL = 400

@@ -240,7 +240,7 @@ def grant(grant: _Grant, reading: Reading) -> None:
     from suffice.owner.policy import Policy
     from suffice.protocol import grant as protocol
     from suffice.protocol.messages import Proposal
-    from suffice.release.codec import load
+    from suffice.releases.codec import load
 
     earlier = grant.pipeline_from
     if grant.answer is None:  # its name was not typed, so nobody checked it

@@ -177,7 +177,7 @@ def write_release(
     ``report`` is for the owner only; it goes to the terminal, and into the JSON. ``made`` says when
     the release was charged, if it was.
     """
-    from suffice.release.signing import sign
+    from suffice.releases.signing import sign
 
     if options.sign is not None:
         release = sign(release, options.sign)
@@ -206,6 +206,7 @@ def write_release(
             ("written", str(options.output)),
             *(() if report is None else report.shown),
             ("features", listed([column.name for column in release.pipeline.columns]) or "none"),
+            *((("clipped", release.pipeline.clipping),) if release.pipeline.clipped else ()),
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
         ]
     )
@@ -415,7 +416,7 @@ def keygen(
     ],
 ) -> None:
     """Make a key pair that signs and verifies releases."""
-    from suffice.release.signing import generate_keys
+    from suffice.releases.signing import generate_keys
 
     private, public = generate_keys(stem)
     say(f"{private}: keep it secret.", f"{public}: give it to those who verify.")

@@ -131,8 +131,8 @@ def _make_clinic(folder: Path) -> Mapping[str, str]:
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.tokens import mint
     from suffice.privacy.guarantee import Budget
-    from suffice.release.file import write_whole
-    from suffice.release.signing import generate_keys
+    from suffice.releases.file import write_whole
+    from suffice.releases.signing import generate_keys
     from suffice.service.settings import FILE_NAME, Settings
     from suffice.service.workers import Service
 
@@ -212,6 +212,10 @@ def serve(
         bool,
         typer.Option("--demo", help="Serve an invented clinic, to look around. Needs no folder."),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check settings, key, ledger and tables, and end."),
+    ] = False,
     port: Annotated[int | None, typer.Option(help="Port, instead of that in suffice.toml.")] = None,
     example: Annotated[
         bool, typer.Option("--example", help="Print an example of suffice.toml, and end.")
@@ -238,8 +242,24 @@ def serve(
         return
     settings = Settings.load(folder)
     from suffice.service.app import run_server
+    from suffice.service.readiness import Readiness
+    from suffice.service.workers import Service, table_trouble
 
-    run_server(settings, port=port, tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"))
+    if check:
+        service = Service(settings)
+        for name in settings.datasets:
+            service.troubles.note(name, table_trouble(settings, name))
+        report = Readiness(service).look()
+        if not report.ready:
+            raise ServiceError(" ".join(report.reasons))
+        say(f"The service can start. Its log has {report.entries:,} verified entries.")
+        return
+    run_server(
+        settings,
+        port=port,
+        tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"),
+        load=lambda: Settings.load(folder),
+    )
 
 
 def _prepare(folder: Path) -> None:
@@ -250,13 +270,13 @@ def _prepare(folder: Path) -> None:
     from suffice.owner.ledger import Ledger
     from suffice.owner.ledger.ledger import store_at
     from suffice.owner.ledger.tokens import Role, mint, utc_now
-    from suffice.release.file import write_whole
-    from suffice.release.signing import generate_keys
+    from suffice.releases.file import write_whole
+    from suffice.releases.signing import generate_keys
     from suffice.service.settings import EXAMPLE, FILE_NAME, Settings
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
-        write_whole(folder / FILE_NAME, EXAMPLE.encode(), overwrite=False)
+        write_whole(folder / FILE_NAME, EXAMPLE.encode(), overwrite=False, mode=0o600)
         say(f"{folder / FILE_NAME}: these are example settings. Make them yours.")
     settings = Settings.load(folder)
     if settings.key.suffix == ".key" and not settings.key.exists():

@@ -115,7 +115,11 @@ class _New(OutputFile):
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; a value without a name is for all others."""
-        tables = {name: _matrix(path) for name, path in dict(self.matrix).items()}
+        from suffice.releases.file import read_bounded
+        from suffice.strict_json import parse
+
+        paths = dict(self.matrix)
+        tables = {name: parse(read_bounded(Path(path), 2**20)) for name, path in paths.items()}
         chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
         named_questions = {**chances.named, **costs.named, **tables}
         if len(named_questions) < len(chances.named) + len(costs.named) + len(tables):
@@ -144,7 +148,7 @@ class _New(OutputFile):
 def new(survey: _New) -> None:
     """Write a survey: its questions, and how answers are changed."""
     from suffice.owner.survey import new_survey
-    from suffice.release.file import write_whole
+    from suffice.releases.file import write_whole
 
     survey.check_noise()
     numbers, variances = dict(survey.ranges), ByColumn.of(survey.noise)
@@ -264,7 +268,7 @@ def _answer_files(paths: Sequence[Path]) -> list[Path]:
 
 def _is_survey(path: Path) -> bool:
     """Say whether a file is a survey; what is anything else is for `collect` to judge."""
-    from suffice.release.file import read_bounded
+    from suffice.releases.file import read_bounded
     from suffice.strict_json import parse
 
     try:
@@ -272,13 +276,6 @@ def _is_survey(path: Path) -> bool:
     except SufficeError:
         return False
     return isinstance(content, dict) and content.get("suffice") == "survey"
-
-
-def _matrix(path: str) -> Any:
-    from suffice.release.file import read_bounded
-    from suffice.strict_json import parse
-
-    return parse(read_bounded(Path(path), 2**20))
 
 
 def _same_for(names: Iterable[str], value: float | None) -> dict[str, float]:

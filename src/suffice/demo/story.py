@@ -24,7 +24,6 @@ from suffice.learner.operator import FactoredClassifier
 from suffice.learner.rados import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.spread import SpreadClassifier
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.contribution import AuxiliaryRows
@@ -36,10 +35,10 @@ from suffice.pages.plots import BLUE, Draw, draw_panels, draw_proportions, draw_
 from suffice.pages.report import PageTable, figure_html, page, paragraphs, prose, table_html
 from suffice.papers.bags import classify_and_count
 from suffice.papers.reproduction import Progress, Steps
-from suffice.plain_text import markup
+from suffice.plain_text import collected_notes, markup
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
-from suffice.release.file import write_whole
-from suffice.release.release import Release
+from suffice.releases.file import write_whole
+from suffice.releases.release import Release
 
 MEASURED = (
     "radius", "texture", "perimeter", "area", "smoothness",
@@ -313,7 +312,7 @@ def diagnoses(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     labels = network.biopsies["diagnosis"].to_numpy()
 
     def make(epsilon: float, **charged_to: Any) -> Release:
-        return MeanOperator(epsilon, _DELTA).release(rows, labels, **charged_to)
+        return MeanOperator(epsilon, _DELTA, map=None).release(rows, labels, **charged_to)
 
     release, measure, draw = measure_utility(
         make,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from suffice.engines.engine import Computing
 from suffice.errors import ForeignRowsError, TableError
-from suffice.models.rows import (
+from suffice.models.problem import (
     Curves,
     MatrixRows,
     Slopes,
@@ -24,8 +24,7 @@ from suffice.models.rows import (
     sample_stride,
 )
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.table import Piece, Table, narrow_batches, pieces_parts
+from suffice.tables.table import Piece, RowDigest, RowLanes, Table, narrow_batches, pieces_parts
 
 
 @dataclass(frozen=True, eq=False)

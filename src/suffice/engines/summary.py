@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, TableError
-from suffice.kernels import cells as kernels_cells
 from suffice.kernels import sums as kernel
 from suffice.kernels.maps import row_norms
 from suffice.options import Missing, MissingRule
@@ -26,7 +25,7 @@ from suffice.tables.columns import (
     temporal_unit,
 )
 from suffice.tables.pipeline import MAPS, Column, Pipeline, fit_map, most_outputs, weighted_moments
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.table import RowDigest, RowLanes
 
 _MOST_CATEGORIES = 1000
 _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
@@ -284,7 +283,7 @@ class PublicSummary:
         lanes = self._lanes.of(batch, None if self._coded else columns)
         self._digest.update(lanes)
         keys = np.empty(batch.num_rows, dtype=np.uint64)
-        kernels_cells.row_keys(lanes, keys)
+        kernel.row_keys(lanes, keys)
         self.sample.update(batch, keys)
 
     def _check_categories(self) -> None:
@@ -391,7 +390,14 @@ def fit_pipeline(
     norms = row_norms(wide.finished(sample).T)
     quantile = np.quantile(norms, clip, weights=weights, method="inverted_cdf")
     bound = float(np.float32(quantile or norms.max())) or 1.0
-    return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
+    # A row that is as long as the bound, but for rounding, is not clipped.
+    longer = float(weights @ (norms > bound * (1 + 1e-6))) / float(weights.sum())
+    return replace(
+        wide,
+        bound=bound,
+        intercept=bound / 4 if intercept is None else intercept,
+        clipped=round(longer, 3),
+    )
 
 
 def default_clip(width: int) -> float:

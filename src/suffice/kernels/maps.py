@@ -11,16 +11,17 @@ machine. The matrix product of a library promises none of it, nor do its cosine 
 
 import math
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
+
+from suffice.kernels.compiled import kernel
 
 SUM_TILE = 256  # rows at once of an exact sum
 LARGEST_CODE = 2**31  # times SUM_TILE rows, and weights up to 2^10: far below 2^53
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _map_tile(columns, start, end, mean, inverse_scale, bound, tile, factors):
     """Write clip((x - mean) / scale, bound) of rows start..end into ``tile`` (width, TILE).
 
@@ -47,7 +48,7 @@ def _map_tile(columns, start, end, mean, inverse_scale, bound, tile, factors):
     return bad
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def map_columns(columns, mean, inverse_scale, bound, out):
     """Write the mapped columns into ``out`` (width, rows); return how many rows are not finite."""
     width, rows = columns.shape
@@ -62,7 +63,7 @@ def map_columns(columns, mean, inverse_scale, bound, out):
     return bad
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _add_tile(tile, size, weights, inverse_step, totals, products):
     """Put a tile on the lattice, in place, and add its weighted sums to ``totals`` (r, width).
 
@@ -85,7 +86,7 @@ def _add_tile(tile, size, weights, inverse_step, totals, products):
             totals[r, j] += np.int64(products[0])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _raise_reach(tile, size, constant, ones, twos, reach):
     """Raise ``reach`` to the largest 1-norm and squared 2-norm of the tile's rows, in steps.
 
@@ -103,7 +104,7 @@ def _raise_reach(tile, size, constant, ones, twos, reach):
         reach[1] = max(reach[1], twos[i])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach):
     """Map, put on the lattice and sum rows in one pass; return 0, or the bad rows of a bad tile.
 
@@ -155,7 +156,7 @@ def _fma(_typing, a, b, c):
     return types.float64(a, b, c), lambda _context, builder, _signature, args: builder.fma(*args)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def linear(matrix, columns, out):
     """Write the products of ``matrix`` (outputs, width) and columns (width, rows)."""
     padded, offset = _pad_to_fours(matrix), np.zeros(matrix.shape[0] + 3)
@@ -165,7 +166,7 @@ def linear(matrix, columns, out):
         _multiply(padded, packed, offset, sums, out[:, start : start + size])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def fourier(frequencies, phases, columns, out):
     """Write sqrt(2 / outputs) cos(<f, x> + phase), an output for each frequency f and phase."""
     outputs = frequencies.shape[0]
@@ -181,7 +182,7 @@ def fourier(frequencies, phases, columns, out):
             _cosines(target[k], factor)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def nystroem(landmarks, whitening, gamma, columns, out):
     """Write whitening @ exp(-gamma ||l - x||^2), l the ``landmarks`` (width, count)."""
     width, count = landmarks.shape
@@ -202,7 +203,7 @@ def nystroem(landmarks, whitening, gamma, columns, out):
         _multiply(padded, near, offset, sums, out[:, start : start + size])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def products(columns, parents, factors, out):
     """Write out[k] = out[parents[k]] * columns[factors[k]]; a parent of -1 stands for one."""
     for k in range(parents.size):
@@ -216,7 +217,7 @@ def products(columns, parents, factors, out):
                 out[k, i] = parent[i] * column[i]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def row_sums(columns):
     """Return the 1-norm of each row of columns (width, rows)."""
     sums = np.zeros(columns.shape[1])
@@ -227,7 +228,7 @@ def row_sums(columns):
     return sums
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def row_norms(columns):
     """Return the 2-norm of each row of columns (width, rows)."""
     squares = np.zeros(columns.shape[1])
@@ -238,7 +239,7 @@ def row_norms(columns):
     return np.sqrt(squares)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _pad_to_fours(matrix):
     """Return the matrix with zeros below and beside, so that four of everything can be taken."""
     height, width = matrix.shape
@@ -247,7 +248,7 @@ def _pad_to_fours(matrix):
     return padded
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _pack(columns, start, packed):
     """Copy up to TILE rows of columns into ``packed``, TILE numbers a column; return how many."""
     size = min(TILE, columns.shape[1] - start)
@@ -258,7 +259,7 @@ def _pack(columns, start, packed):
     return size
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _multiply(matrix, packed, offset, sums, out):
     """Write offset + matrix @ packed to ``out`` (outputs, rows), summed column by column.
 
@@ -275,7 +276,7 @@ def _multiply(matrix, packed, offset, sums, out):
             out[k + r] = sums[r * TILE : r * TILE + rows]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _add_sixteen(matrix, k, j, packed, sums):
     """Add the products of outputs k..k + 3 and columns j..j + 3 to ``sums``."""
     k1, k2, k3, j1, j2, j3 = k + _1, k + _2, k + _3, j + _1, j + _2, j + _3
@@ -294,7 +295,7 @@ def _add_sixteen(matrix, k, j, packed, sums):
         sums[d] = _fma(d3, x3, _fma(d2, x2, _fma(d1, x1, _fma(d0, x0, sums[d]))))
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _cosines(angles, factor):
     """Replace angles by factor cos(angle): Cody and Waite's reduction, then Taylor's series."""
     for i in range(angles.size):
@@ -310,7 +311,7 @@ def _cosines(angles, factor):
         angles[i] = factor * (sign * value)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _falling(distances, gamma):
     """Replace squared distances d by exp(-gamma d)."""
     for i in range(distances.size):
@@ -330,7 +331,7 @@ _SIN = tuple((-1.0) ** k / np.prod(np.arange(1.0, 2 * k + 2)) for k in range(9))
 _COS = tuple((-1.0) ** k / np.prod(np.arange(1.0, 2 * k + 1)) for k in range(10))
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def add_fourier_sums(angles, cells, halvings, sums):
     """Add the cosines and sines of every row's angles to the sums of its cell.
 
@@ -367,7 +368,7 @@ def add_fourier_sums(angles, cells, halvings, sums):
                 totals[1, f] += sine[f]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _double(cosine, sine):
     """Turn cos a and sin a into cos 2a and sin 2a; small sines keep their digits."""
     for f in range(cosine.size):
@@ -376,7 +377,7 @@ def _double(cosine, sine):
         cosine[f] = 1.0 - 2.0 * s * s
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def add_kernel_sums(values, row_cells, starts, squarings, sums):
     """Add kernel values of a block of rows with all other rows to the sums of their cells.
 

@@ -5,8 +5,9 @@ far below d: its minimiser is X^T b, and Newton's equations are of size n (n k f
 classes) with the Gram matrix X X^T in them. Steps are halved until the risk falls.
 """
 
-import numba
 import numpy as np
+
+from suffice.kernels.compiled import kernel
 
 _HALVINGS = 40
 
@@ -23,7 +24,7 @@ def logistic_slopes(scores: np.ndarray, weights: np.ndarray) -> float:
     return total + float(weights @ np.log(powers, out=powers))
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _slopes_of_powers(scores, powers, weights):
     """Overwrite z_i with w_i g'(z_i), given e^(-|z_i|); return sum_i w_i |z_i| / 2."""
     total = 0.0
@@ -43,7 +44,7 @@ def softmax_slopes(scores: np.ndarray, weights: np.ndarray) -> float:
     return float(_weigh_shares(scores, largest, weights))
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _take_off_largest(scores, largest):
     """Write the largest score of each row, and subtract it from the row."""
     for i in range(scores.shape[0]):
@@ -56,7 +57,7 @@ def _take_off_largest(scores, largest):
             row[k] -= most
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _weigh_shares(powers, largest, weights):
     """Overwrite each row of e^(z_k - largest) with w_i times its shares; return sum_i w_i g."""
     total = 0.0
@@ -72,7 +73,7 @@ def _weigh_shares(powers, largest, weights):
     return total
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _pivot(matrix, right, at):
     """Bring the largest entry of column ``at``, from its diagonal down, to the diagonal."""
     best = at
@@ -85,7 +86,7 @@ def _pivot(matrix, right, at):
         right[at], right[best] = right[best], right[at]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _solve(matrix, right):
     """Overwrite ``right`` with the solution of a small system, ``matrix`` with its elimination.
 
@@ -107,7 +108,7 @@ def _solve(matrix, right):
         right[i] /= matrix[i, i]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _gram(rows, out):
     """Write X X^T into ``out``."""
     for i in range(rows.shape[0]):
@@ -118,7 +119,7 @@ def _gram(rows, out):
             out[i, j] = out[j, i] = total
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _times(gram, dual, out):
     """Write G B into ``out``, B (n, k)."""
     for i in range(dual.shape[0]):
@@ -129,7 +130,7 @@ def _times(gram, dual, out):
             out[i, a] = total
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _inner(left, right):
     """Return <L, R> of two matrices."""
     total = 0.0
@@ -139,7 +140,7 @@ def _inner(left, right):
     return total
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _equations(gram, codes, lam, scores, dual, residual, matrix):
     """Write Newton's equations of one party at B = ``dual``; return its risk there.
 
@@ -179,7 +180,7 @@ def _equations(gram, codes, lam, scores, dual, residual, matrix):
     return total / n + 0.5 * lam * _inner(dual, scores)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _newton(gram, codes, lam, tol, steps, dual):
     """Write the minimiser's B into ``dual`` (n, k), k = 1 for logistic.
 
@@ -215,7 +216,7 @@ def _newton(gram, codes, lam, tol, steps, dual):
         risk = ahead
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _present(codes, positions):
     """Write each class's position among those present, or -1; return how many are present."""
     positions[:] = -1
@@ -229,7 +230,7 @@ def _present(codes, positions):
     return count
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients):
     """Write the classifier of each party into ``coefficients`` (parties, d, K).
 
@@ -265,7 +266,7 @@ def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients):
                     coefficients[p, c, code] += dual[i, a] * own[i, c]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def find_right_children(features, right, is_root):
     """Write where the right child of each inner node is, and which nodes begin a tree.
 
@@ -287,7 +288,7 @@ def find_right_children(features, right, is_root):
             count += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def add_tree_scores(rows, features, numbers, right, roots, groups, scores):
     """Add the leaf of each tree that a row falls into to ``scores`` (n, K).
 

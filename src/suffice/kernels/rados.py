@@ -4,14 +4,15 @@ Subset sums are integers where rows are integers: a float64 adds them exactly be
 caller moves ``sums`` to integers before that. Random words come from the caller; none is kept.
 """
 
-import numba
 import numpy as np
+
+from suffice.kernels.compiled import kernel
 
 _WIDTH = 32  # coordinates at once: two tables of 64 kB
 _HALF = np.uint64(0xFFFFFFFF)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def shuffle(words, orders):
     """Write a uniform permutation into each row of ``orders`` (blocks, size); say if words lasted.
 
@@ -39,7 +40,7 @@ def shuffle(words, orders):
     return True
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _two_stages(source, target):
     """Write two stages of a Walsh-Hadamard transform, from quarters to fours side by side."""
     step = source.size // 4
@@ -52,7 +53,7 @@ def _two_stages(source, target):
         target[4 * i + 2], target[4 * i + 3] = p - r, q - s
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def transform(tile, spare):
     """Return ``tile`` times the Sylvester Hadamard matrix of its size, a power of two.
 
@@ -73,7 +74,7 @@ def transform(tile, spare):
     return tile
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
     """Add twice the subset sums of structured signs to ``sums`` (coordinates, subsets).
 
@@ -115,7 +116,7 @@ def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
                 totals[s] += signed[order[s]]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _fill_table(columns, weights, first, start, inverse_step, table):
     """Write the 256 sums of rows start..start + 8, coordinates from ``first``, to a table."""
     coordinates, rows = columns.shape
@@ -134,7 +135,7 @@ def _fill_table(columns, weights, first, start, inverse_step, table):
                 with_it[w] = without[w] + row[w]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def subset_sums(columns, weights, bits, inverse_step, sums):
     """Add the weighted sum of each subset to ``sums`` (subsets, coordinates).
 
@@ -157,7 +158,7 @@ def subset_sums(columns, weights, bits, inverse_step, sums):
                     totals[w] += a[w] + b[w]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def choose(words, needs, rows, count, bits):
     """Choose among the next ``count`` rows for subsets of fixed size; say if the words lasted.
 
@@ -194,7 +195,7 @@ LARGEST_EDGE = 1.0 - 1e-9  # beyond it a step would be infinite: all rows agree 
 _FLOATS = {"reassoc", "nsz", "contract"}  # sums of public numbers: their order may change
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _largest(rows):
     """Return max_j |rows_jk| per coordinate k."""
     largest = np.zeros(rows.shape[1])
@@ -204,7 +205,7 @@ def _largest(rows):
     return largest
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_FLOATS)
+@kernel(fastmath=_FLOATS)
 def _edges(rows, weights, largest, edges):
     """Write r_k = sum_j w_j rows_jk / largest_k, eq. (9), or (14) of edges; 0 / 0 is zero."""
     edges[:] = 0.0
@@ -216,7 +217,7 @@ def _edges(rows, weights, largest, edges):
         edges[k] = edges[k] / largest[k] if largest[k] > 0.0 else 0.0
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _pick(edges, oracle):
     """Return the coordinate that the weak learner picks among those whose edge is not zero, or -1.
 
@@ -230,7 +231,7 @@ def _pick(edges, oracle):
     return order[zeros + usable // 2] if oracle == MEDIAN else order[-1]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _normalise(logs, weights):
     """Write w_j = e^(l_j) / sum, and return log((1/n) sum_j e^(l_j)), which never overflows."""
     largest = logs.max()
@@ -243,7 +244,7 @@ def _normalise(logs, weights):
     return largest + np.log(total / logs.size)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def boost(rows, examples, oracle, cap, least, scale, gentle, weights, path):
     """Boost for at most len(path) rounds; return how many were run before every edge was zero.
 

@@ -5,13 +5,14 @@ then throws the answers away. They are free of branches that depend on a word, w
 mispredicted at random.
 """
 
-import numba
 import numpy as np
+
+from suffice.kernels.compiled import kernel
 
 _FEW = 16  # up to here, counting thresholds is faster than searching them
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def respond_uniform(states, words, keep, width, count, out):
     """Keep a state if its word is below ``keep``, else take the (word - keep) // width-th other."""
     inverse = 1.0 / np.float64(width)
@@ -30,7 +31,7 @@ def respond_uniform(states, words, keep, width, count, out):
     return True
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def respond_by_table(states, words, ends, out):
     """Give record i the first output whose end in column ``states[i]`` lies above its word."""
     count = ends.shape[1]
@@ -56,7 +57,7 @@ def respond_by_table(states, words, ends, out):
     return True
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def draw_balls(weights, unit, words, most, tallies):
     """Draw at most ``most`` balls with these uniform words; return how many were drawn.
 

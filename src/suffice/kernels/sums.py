@@ -1,4 +1,4 @@
-"""Exact sums: of numbers and their squares, and of weighted rows on a lattice.
+"""Exact sums: of numbers and their squares, of weighted rows on a lattice, of hashes of rows.
 
 No order, split or batch changes a bit. For numbers and their squares a block of `_BLOCK` numbers is
 cut into integers: with 2^E above all of them in size,
@@ -9,10 +9,121 @@ which is exact unless a number is below 2^(E - 28). Sums of k and of products ar
 they join one long fixed-point number per column, in words of 32 bits. A block that cannot be cut
 so is added exponent by exponent (R. Neal 2015, "Fast exact summation using small and large
 superaccumulators"): slower, and to the same bits.
+
+The fingerprint of rows in any order, per row and lane: NH (Black et al. 1999, UMAC),
+sum_j (low_j + k_j)(high_j + k'_j) over the 32-bit halves of each value, with public constants; then
+the splitmix64 finaliser; then a sum mod 2^64. Two lanes make 128 bits. It notices accidents; it
+does not stop somebody who crafts rows on purpose.
+
+A state machine says which texts are numbers.
 """
 
-import numba
 import numpy as np
+
+from suffice.kernels.compiled import kernel
+
+_OTHER, _BLANK, _SIGN, _DIGIT, _MARK, _EXPONENT = range(6)  # sorts of bytes
+_LEAD, _SIGNED, _WHOLE, _MARKED, _DECIMALS, _LETTER, _POWER_SIGN, _POWER, _TRAIL, _NONE = range(10)
+_NEXT = np.full((10, 6), _NONE, dtype=np.uint8)  # by what was read so far, and the next byte
+_NEXT[_LEAD, [_BLANK, _SIGN, _DIGIT, _MARK]] = _LEAD, _SIGNED, _WHOLE, _MARKED
+_NEXT[_SIGNED, [_DIGIT, _MARK]] = _WHOLE, _MARKED
+_NEXT[_WHOLE, [_DIGIT, _MARK, _EXPONENT, _BLANK]] = _WHOLE, _DECIMALS, _LETTER, _TRAIL
+_NEXT[_MARKED, _DIGIT] = _DECIMALS
+_NEXT[_DECIMALS, [_DIGIT, _EXPONENT, _BLANK]] = _DECIMALS, _LETTER, _TRAIL
+_NEXT[_LETTER, [_SIGN, _DIGIT]] = _POWER_SIGN, _POWER
+_NEXT[_POWER_SIGN, _DIGIT] = _POWER
+_NEXT[_POWER, [_DIGIT, _BLANK]] = _POWER, _TRAIL
+_NEXT[_TRAIL, _BLANK] = _TRAIL
+_COMPLETE = np.isin(np.arange(10), [_WHOLE, _DECIMALS, _POWER, _TRAIL])
+_SORTS = np.full(256, _OTHER, dtype=np.uint8)
+_SORTS[list(b" \t\r\n")] = _BLANK
+_SORTS[list(b"+-")] = _SIGN
+_SORTS[list(b"0123456789")] = _DIGIT
+_SORTS[list(b"eE")] = _EXPONENT
+
+
+def find_numbers(cells: np.ndarray, offsets: np.ndarray, mark: str) -> np.ndarray:
+    """Return for each cell whether it is a number such as -1.5e3, with blanks around it or none.
+
+    Cell i is ``cells[offsets[i] : offsets[i + 1]]``; ``mark`` is the decimal mark.
+    """
+    sorts = _SORTS.copy()
+    sorts[ord(mark)] = _MARK
+    return _walk(cells, offsets, sorts, _NEXT, _COMPLETE)
+
+
+@kernel()
+def _walk(cells, offsets, sorts, following, complete):
+    """Say of each cell whether its bytes lead from the first state to a complete one."""
+    out = np.empty(offsets.size - 1, dtype=np.bool_)
+    for i in range(out.size):
+        state = np.uint8(0)
+        for k in range(offsets[i], offsets[i + 1]):
+            state = following[state, sorts[cells[k]]]
+        out[i] = complete[state]
+    return out
+
+
+_HASHED_ROWS = 1024  # at once
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF_BITS = np.uint64(32)
+_NAN = np.uint64(0x7FF8000000000000)
+
+
+@kernel()
+def add_numbers(columns, keys, lanes):
+    """Add the NH terms of numbers to both lanes; every NaN is one value, and so are 0 and -0.
+
+    ``keys`` (width, 4) holds four 32-bit constants per column; ``lanes`` has shape (2, rows).
+    """
+    width, rows = columns.shape
+    for start in range(0, rows, _HASHED_ROWS):  # so that their lanes stay in the cache
+        end = min(start + _HASHED_ROWS, rows)
+        first_lane, second_lane = lanes[0, start:end], lanes[1, start:end]
+        for j in range(width):
+            column = columns[j, start:end]
+            a, b, c, d = keys[j, 0], keys[j, 1], keys[j, 2], keys[j, 3]
+            for i in range(column.size):
+                bits = np.float64(column[i] + 0.0).view(np.uint64)
+                word = bits if column[i] == column[i] else _NAN
+                low = word & _LOW
+                high = word >> _HALF_BITS
+                first_lane[i] += ((low + a) & _LOW) * ((high + b) & _LOW)
+                second_lane[i] += ((low + c) & _LOW) * ((high + d) & _LOW)
+
+
+@kernel()
+def add_words(words, key, lanes):
+    """Add the NH terms of one column of 64-bit words to both lanes."""
+    for i in range(words.size):
+        low = words[i] & _LOW
+        high = words[i] >> _HALF_BITS
+        lanes[0, i] += ((low + key[0]) & _LOW) * ((high + key[1]) & _LOW)
+        lanes[1, i] += ((low + key[2]) & _LOW) * ((high + key[3]) & _LOW)
+
+
+@kernel()
+def fold_lanes(lanes, sums):
+    """Mix the lanes of each row and add them to ``sums`` modulo 2^64."""
+    for i in range(lanes.shape[1]):
+        second = _mix(lanes[1, i] ^ _mix(lanes[0, i]))
+        sums[0] += second
+        sums[1] += _mix(second ^ lanes[0, i])
+
+
+@kernel()
+def row_keys(lanes, keys):
+    """Write one word per row, by which rows can be told apart and put into an order of chance."""
+    for i in range(lanes.shape[1]):
+        keys[i] = _mix(lanes[1, i] ^ _mix(lanes[0, i]))
+
+
+@kernel(inline="always")
+def _mix(x):
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
 
 _BLOCK = 512  # products of halves are below 2^54: so many of them stay below 2^63
 _EXPONENTS = 2048
@@ -31,7 +142,7 @@ SUM_WORDS = (1074 + 512 + 64) // 32 + 3
 SQUARE_WORDS = (2148 + 1024 + 64) // 32 + 3
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def add_moments(columns, counts, sums, squares, wrong):
     """Add count, sum and sum of squares of each column (width, rows); a NaN is missing.
 
@@ -54,7 +165,7 @@ def add_moments(columns, counts, sums, squares, wrong):
         _carry(squares[j])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _copy_block(column, values):
     """Copy numbers, missing ones as zero; return the bits of the largest, and how many miss."""
     largest, missing = np.int64(0), np.int64(0)
@@ -68,7 +179,7 @@ def _copy_block(column, values):
     return largest, missing
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _add_cut(values, exponent, total, square):
     """Add numbers below 2^(exponent - 1022) in size, cut into integers; say whether it is exact."""
     scale = np.int64((1023 + 26 - (exponent - 1022)) << 52).view(np.float64)  # 2^(26 - E)
@@ -113,7 +224,7 @@ def _add_cut(values, exponent, total, square):
     return True
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _add_by_exponent(values, bins, total, square):
     """Add any numbers, exactly; return how many are infinite or too large, which are left out."""
     low, high, bad = np.int64(_EXPONENTS), np.int64(-1), 0
@@ -149,7 +260,7 @@ def _add_by_exponent(values, bins, total, square):
     return bad
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _add_at(words, bit, value):
     """Add value 2^bit to a number in words of 32 bits; carries stay where they are."""
     if value == 0:
@@ -162,7 +273,7 @@ def _add_at(words, bit, value):
     words[index + 2] += upper >> 32
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _carry(words):
     """Bring every word but the last into 0..2^32 - 1; the last one carries the sign."""
     for k in range(words.size - 1):
@@ -173,7 +284,7 @@ def _carry(words):
 _ROWS_AT_ONCE = 1024
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def sums_of_column(column, weights, inverse_step, totals):
     """Add sum_i w_ri rint(x_i / step) to ``totals`` (r,), for one feature as it is."""
     for start in range(0, column.size, _ROWS_AT_ONCE):
@@ -187,7 +298,7 @@ def sums_of_column(column, weights, inverse_step, totals):
             totals[r] += np.int64(total)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def sums_of_rows(rows, weights, inverse_step, totals):
     """Do what `sums_of_column` does for C-ordered rows in memory (rows, width)."""
     count, width = rows.shape
@@ -209,7 +320,7 @@ _TILE = 256
 LARGEST_NUMBER = 1e150  # of a standardised number: squares of it neither overflow nor lose a row
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def code_columns(columns, affine, inner, most, out):
     """Write the integer codes of columns (width, rows) into ``out``, as floats.
 
@@ -251,7 +362,7 @@ def code_columns(columns, affine, inner, most, out):
                 _shorten(out, start + i, most)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)
+@kernel()
 def _shorten(out, row, most):
     """Shorten one row of codes to ``most``; its squares are added as integers."""
     total = np.int64(0)

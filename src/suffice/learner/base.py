@@ -50,9 +50,9 @@ from suffice.learner.rado_moments import moments_of
 from suffice.learner.sklearn_names import InvalidParameterError, Refused, StrOptions
 from suffice.plain_text import escaped, listed, markup
 from suffice.privacy.guarantee import Unit
-from suffice.release.kinds import kind_named
-from suffice.release.merge import agreed_pipeline, apart
-from suffice.release.release import Covariance, Release
+from suffice.releases.kinds import kind_named
+from suffice.releases.merge import agreed_pipeline, apart
+from suffice.releases.release import Covariance, Release
 from suffice.tables.columns import is_categorical, numeric_columns, temporal_unit
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
@@ -66,6 +66,11 @@ RADOS_HAVE_NONE = (
 MOMENTS_HAVE_NONE = (
     "A release of moments is a sum over private records, so records cannot have weights. Leave"
     " sample_weight out."
+)
+# Why a regression states no interval, and what to do about it.
+HIDDEN = (
+    "The noise on second moments is not small against how little some combination of the features"
+    " varies. So no interval can be stated. Use fewer features, more records or a larger epsilon."
 )
 EXAMPLES_HAVE_NONE = (
     "AdaBoostLinear is the baseline of a paper and counts all examples alike. Leave sample_weight"
@@ -411,7 +416,9 @@ def model_coefficients(model: Release) -> list[Coefficient]:
     units = FeatureUnits(model.pipeline)
     deviations = model.details.get("coefficient_deviations")
     with np.errstate(all="ignore"):  # numbers as large as a stranger likes
-        coef, intercept = units.coefficients(model.arrays["coefficients"])
+        # The table of a regression is of plain least squares; its coefficients are shrunk.
+        theta = model.arrays.get("estimates", model.arrays["coefficients"])
+        coef, intercept = units.coefficients(theta)
         values = np.vstack([coef.T, intercept])
         if deviations is not None and len(deviations) != values.size:
             raise CorruptFileError(
@@ -425,6 +432,7 @@ def model_coefficients(model: Release) -> list[Coefficient]:
     if not np.isfinite(scaled).all():
         raise CorruptFileError("The coefficients in the file are too large for a computer.")
     classes = model.classes[1:] if len(coef) == 1 else model.classes
+    classes = classes or (model.details["target"],)
     constant = "(intercept)"
     lines = [
         Coefficient(
@@ -459,7 +467,8 @@ def summary_lines(model: Any) -> list[tuple[str, str]]:
     lines += [("guarantee", escaped(text)) for text in dict.fromkeys(guarantees)]
     columns = [column.name for column in model.pipeline_.columns]
     lines.append(("features", f"{len(columns)} ({listed(columns)})"))
-    lines.append(("classes", listed(model.classes_)))
+    if hasattr(model, "classes_"):
+        lines.append(("classes", listed(model.classes_)))
     return lines
 
 
@@ -519,7 +528,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         self._class_shares = counts / counts.sum()
         return X, codes, weights
 
-    def _checked_rows(self, X: Any, *labels: Any, reset: bool = True) -> Any:
+    def _checked_rows(
+        self, X: Any, *labels: Any, reset: bool = True, y_numeric: bool = False
+    ) -> Any:
         """Return exact rows, and their labels if there are some, as scikit-learn checks them.
 
         Numbers become an array. A table with categories or dates stays as it is: the pipeline reads
@@ -527,7 +538,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         """
         kinds = open_table(X).schema.types if hasattr(X, "__arrow_c_stream__") else ()
         if not any(is_categorical(kind) or temporal_unit(kind) for kind in kinds):
-            return validate_data(self, X, *labels, dtype=np.float64, reset=reset)
+            numbers = {"y_numeric": True} if y_numeric else {}
+            return validate_data(self, X, *labels, dtype=np.float64, reset=reset, **numbers)
         if not labels:
             return validate_data(self, X, reset=reset, skip_check_array=True)
         y = column_or_1d(labels[0], warn=True)
@@ -554,7 +566,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         """Take over what releases say about rows and classes."""
         self.releases_ = releases
         self._class_shares = None
-        self.classes_ = np.array(releases[0].classes)
+        if releases[0].classes:
+            self.classes_ = np.array(releases[0].classes)
         self.pipeline_ = agreed_pipeline(releases)
         names = [column.name for column in self.pipeline_.columns]
         self.n_features_in_ = len(names)
@@ -605,7 +618,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     def _notebook_view(self) -> str:
         """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
-        fitted = "classes_" in vars(self) and "pipeline_" in vars(self)
+        fitted = "pipeline_" in vars(self) and "releases_" in vars(self)
         return html_summary(self) if fitted else ""
 
     def _repr_html_inner(self) -> str:

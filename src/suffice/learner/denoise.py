@@ -26,20 +26,20 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from suffice.models.problem import FactoredProblem
-from suffice.models.rows import WeightedRows
-from suffice.release.release import Covariance
+from suffice.models.problem import FactoredProblem, WeightedRows
+from suffice.releases.release import Covariance
 
 _EXPONENTS = (0.0, 0.5, 1.0)  # q
 _EXPLAINED_SHARES = 10.0 ** np.arange(-2.5, 0.01, 0.1)  # R^2
-# Variance that noise may add to a score: the best of .25, 2.5 and 25 on splits that decided nothing
-# (docs/decisions/layers.md).
-_MARGIN_VARIANCE = 2.5
+# Variance that noise may add to a score. Labels: the best of .25, 2.5 and 25 on splits that decided
+# nothing (docs/decisions/layers.md). Parties, whose class sums are about other rows than the
+# learner's: the best of three on activities, which lab/bench/parties.py also reports.
+_MARGIN_VARIANCE = {"labels": 2.5, "parties": 0.25}
 _SMALLEST_RIDGE = 1e-4
 _RANK_TOLERANCE = 2.0**-20  # of the largest variance: where rows vary less nothing can be learnt
 _NOISE_SHARE = 0.1  # of ||mu||^2: with more noise, intervals of coefficients do not cover
 _LEFT_OUT_VARIANCE = 10.0  # times that of labels: with more noise a direction was not released
-_LARGEST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
+LARGEST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
 WIDEST_DECOMPOSED = 2000  # rows of a matrix that is decomposed: more take minutes
 
 
@@ -191,7 +191,8 @@ class Denoiser:
         """
         columns = 1 if self.released.ndim == 1 else 2
         noise = columns * float(np.sum(self.kept_shares**2 * self.white_noise))
-        return max(weight * float(np.sqrt(noise / _MARGIN_VARIANCE)), _SMALLEST_RIDGE)
+        allowed = _MARGIN_VARIANCE["labels" if self.sampling else "parties"]
+        return max(weight * float(np.sqrt(noise / allowed)), _SMALLEST_RIDGE)
 
     @property
     def leaves_most_out(self) -> bool:
@@ -266,7 +267,7 @@ class Denoised:
         denoiser = self.denoisers[0]
         if not denoiser.intercept or not denoiser.leaves_most_out:
             return False
-        return denoiser.chance_of_worse(models[0], self.cleaned[0].operator) > _LARGEST_DOUBT
+        return denoiser.chance_of_worse(models[0], self.cleaned[0].operator) > LARGEST_DOUBT
 
 
 def denoise(

@@ -17,7 +17,8 @@ from suffice.learner.base import LinearModel, learner_name
 from suffice.learner.operator import CONSTANT, MAJORITY_HIDDEN, risk_of_guess, warnings_of
 from suffice.models.trees import ENOUGH_LABELS
 from suffice.plain_text import listed
-from suffice.release.release import Release
+from suffice.releases.kinds import regression_words
+from suffice.releases.release import Release
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Report:
 def report_of(model: Any) -> Report:
     """Return the classes of a fitted model, and what the report of its learner says."""
     own = REPORTS[type(model).__name__](model)
+    if not hasattr(model, "classes_"):
+        return own
     lines = [("classes", listed(model.classes_)), *own.lines]
     return Report(lines, {"classes": model.classes_.tolist(), **own.values})
 
@@ -158,6 +161,9 @@ REPORTS: Mapping[str, Callable[[Any], Report]] = {
     "RadoRidge": _ridge_report,
     "RadoBoost": _boost_report,
     "MomentClassifier": _moment_report,
+    "MomentRegressor": lambda model: Report(
+        regression_words(model.to_release()), dict(model.to_release().details)
+    ),
     "NoisyLabelClassifier": _noisy_label_report,
     "VoteClassifier": _vote_report,
 }
@@ -344,13 +350,14 @@ def model_of(release: Release) -> LinearModel:
     return model
 
 
-# Every name that a model file may have (`suffice.release.kinds`), and the module of its class.
+# Every name that a model file may have (`suffice.releases.kinds`), and the module of its class.
 _MODULES = {
     "FactoredClassifier": "operator",
     "SpreadClassifier": "spread",
     "RadoRidge": "rados",
     "RadoBoost": "rados",
     "MomentClassifier": "moments",
+    "MomentRegressor": "moments",
     "NoisyLabelClassifier": "noisy_labels",
 }
 
@@ -436,6 +443,7 @@ _LEARNING: dict[str, Learning] = {
     "moments": Learning(
         lambda options: _class_of("MomentClassifier")(**options), lambda _: ("class_weight",)
     ),
+    "target-moments": Learning(lambda options: _class_of("MomentRegressor")(**options)),
     "votes": _of_each_row(
         "votes", "VoteClassifier", "estimator", "labels", "class_weight", "progress"
     ),
@@ -446,4 +454,5 @@ _LEARNING: dict[str, Learning] = {
     ),
     "model": _FITTED,
     "tree-model": _FITTED,
+    "regression-model": _FITTED,
 }

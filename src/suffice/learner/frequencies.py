@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from suffice.errors import ParameterError
-from suffice.release.columns import Flips, SpreadColumn
-from suffice.release.release import Release
+from suffice.releases.columns import Added, Flips, SpreadColumn
+from suffice.releases.release import Release
 
 # Where Agresti and Coull's intervals cover too seldom, and by how much they are then widened, so
 # that those at 95 % cover 95.5 (lab/bench/coverage.py).
@@ -91,7 +91,7 @@ def estimate_frequencies(
     Examples
     --------
     >>> import numpy as np, suffice
-    >>> from suffice.release.columns import Flips
+    >>> from suffice.releases.columns import Flips
     >>> answers = np.repeat([0, 1], [620, 380])
     >>> estimate = suffice.estimate_frequencies(answers, Flips(2, keep=0.8))
     >>> estimate.shares.round(2)
@@ -169,6 +169,36 @@ def release_frequencies(
         estimate_frequencies(cells, noise, states=states, name=name, method=method, level=level)
         for name, states, noise, cells in columns
     ]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Holds the estimated mean of a column of numbers, with an interval."""
+
+    name: str
+    mean: float  # of the true numbers, each held to the declared range
+    low: float
+    high: float
+    level: float  # the confidence level of the interval
+
+
+def release_means(release: Release, *, level: float = 0.95) -> list[Mean]:
+    """Return the mean of every column of numbers of a release of answers, with an interval.
+
+    The noise on answers has the mean zero, so their mean is that of the true numbers. The interval
+    counts the noise and the sampling of people.
+    """
+    columns = [SpreadColumn.from_json(item) for item in release.details.get("columns", ())]
+    noises = [(column.name, column.noise) for column in columns]
+    added = [(name, noise) for name, noise in noises if isinstance(noise, Added)]
+    answers = release.arrays.get("values", np.empty((0, 0)))
+    reach, means = float(ndtri((1 + level) / 2)), []
+    for (name, noise), cells in zip(added, answers.T, strict=True):
+        # Of few answers their own variance says little; that of the noise is known.
+        variance = max(float(cells.var()), noise.variance)
+        mean, off = float(cells.mean()), reach * float(np.sqrt(variance / len(cells)))
+        means.append(Mean(name, mean, mean - off, mean + off, level))
+    return means
 
 
 def observed_frequencies(codes: np.ndarray, states: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
 from suffice.learner.penalty import least_ridge, optimism, spreads
 from suffice.learner.problem import side_by_side
 from suffice.models.problem import FactoredProblem
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 _SMALLEST_DELTA = 1e-7  # numerical inversion is good to 1e-10
 _DAMPING = 25.0  # e^-25: the error of the inversion (Abate & Whitt 1995)
@@ -217,7 +217,8 @@ def optimism_by_trial(
     ``problem`` has the released operator, in the coordinates that ``denoiser`` returns, and
     ``model`` is fitted to what that returns. The deviation is that of `optimism`, and of the
     draws here. The same numbers are drawn every time. Of a model that is ``calibrated`` later, that
-    says how labels vary, and both are those of the scores without the last coordinate.
+    says how labels vary, and both are those of the scores without the last coordinate. Of others
+    `trusted_shares` says how much of <theta, mu> is taken from the release.
     """
     rng = np.random.default_rng(0)
     hessian, varied = spreads(problem, model)
@@ -234,7 +235,11 @@ def optimism_by_trial(
         between = 1 - 1 / model.shape[1]
         near, ridge = problem.on_rows(problem.rows.sample), np.full_like(model, between * lam)
         blocks = [(root, False) for root in near.hessian_roots(model, ridge)]
-    counted = slice(None) if calibrated is None else slice(-1)
+    counted, unseen = np.ones(len(model)), 0.0
+    if calibrated is not None:
+        counted[-1] = 0.0
+    elif denoiser.white and model.ndim == 1:
+        counted, unseen = trusted_shares(model, denoiser)
     on_sample = replace(denoiser, rows=denoiser.rows.sample)
     operator, rows = denoiser.released, on_sample.rows
     still = on_sample(operator)
@@ -250,19 +255,48 @@ def optimism_by_trial(
         if operator.ndim > 1:  # what all columns of M share is public, and was set right
             noise = noise - noise.mean(axis=1, keepdims=True)
         moved = (on_sample(operator + _TRIAL_STEP * noise) - still) / _TRIAL_STEP
-        follows, solved = np.zeros_like(moved), np.zeros_like(moved)
+        solved = np.zeros_like(moved)
         solved[used] = weight * cho_solve(factor, moved[used])
         for k, block in enumerate(blocks):
             solved[:, k] = between * cho_solve(block, moved[:, k])
-        follows[counted] = solved[counted]
+        follows = (counted * solved.T).T
         in_model = denoiser.basis.T @ noise if denoiser.white else noise
         products.append(float(np.sum(in_model * follows)))
         sizes.append(_spread(follows, sampling, denoiser))
-    features = np.zeros_like(model)
-    features[counted] = model[counted]
+    features = (counted * model.T).T
     variance = _spread(features, sampling, denoiser) + float(np.mean(sizes))
     variance += float(np.var(products, ddof=1)) / len(products)
-    return weight * float(np.mean(products)), weight * float(np.sqrt(variance))
+    gap = float(np.mean(products))
+    if calibrated is None:
+        gap += float(np.sum((model - features) * problem.operator))
+    return weight * gap, weight * (float(np.sqrt(variance)) + unseen / float(ndtri(0.975)))
+
+
+_TRUSTED_NOISE = 10.0 ** np.arange(-6.0, 4.1, 0.25)  # variances that halve a share; labels have 1
+
+
+def trusted_shares(model: np.ndarray, denoiser: Denoiser) -> tuple[np.ndarray, float]:
+    """Return the shares D of <theta, A> that are taken from the release, and what the rest can be.
+
+    Along white coordinates in which rows hardly vary the noise n is a multiple of all that labels
+    can be: ||A||^2 <= E[y^2] = 1 (Bessel). There <theta, A> is better left out: <D theta, A~> has
+    the variance sum_j D_j^2 n_j theta_j^2, and misses r ||(1 - D) theta|| at most. Of all linear
+    estimates those with D_j = t / (t + n_j) have the narrowest intervals (Donoho 1994); t is the
+    one of the narrowest. Coordinates of the least noise are taken whole: r^2 is 1 less what they
+    are known to have, two standard deviations below A~_j^2 - n_j.
+    """
+    noise = denoiser.white_noise + 1 / denoiser.rows.labels
+    order, found = np.argsort(noise), (denoiser.basis.T @ denoiser.released) ** 2 - noise
+    spread = 4 * np.maximum(found, 0.0) * noise + 2 * noise**2
+    known = np.cumsum(found[order]) - 2 * np.sqrt(np.cumsum(spread[order]))
+    whole = int(np.argmax(known))
+    left = sqrt(min(max(1 - float(known[whole]), 0.0), 1.0))
+    shares = np.vstack([np.ones(len(model)), 1 / (1 + noise / _TRUSTED_NOISE[:, None])])
+    shares[:, order[: whole + 1]] = 1.0
+    missed = left * np.sqrt((((1 - shares) * model) ** 2).sum(axis=1))
+    reach = missed + float(ndtri(0.975)) * np.sqrt((shares * model) ** 2 @ noise)
+    best = int(np.argmin(reach))
+    return shares[best], float(missed[best])
 
 
 def _spread(model: np.ndarray, sampling: np.ndarray, denoiser: Denoiser) -> float:
@@ -399,6 +433,17 @@ class Evidence:
             figures.append((own + gap, error, own + problem.operator_weight * right))
         risk, deviation, least = np.mean(figures, axis=0).tolist()
         return risk, deviation, least
+
+    @cached_property
+    def chance_of_worse(self) -> float:
+        """How likely a constant is right more often; 0 where that is not known."""
+        model = self.models[0]
+        if not self.denoisers or len(self.models) > 1 or model.ndim > 1 or len(model) == 1:
+            return 0.0
+        denoiser = self.denoisers[0]
+        if not denoiser.white or not denoiser.intercept:
+            return 0.0
+        return denoiser.chance_of_worse(model, denoiser(denoiser.released))
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":

@@ -7,30 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from suffice.plain_text import listed
-from suffice.release import codec
-from suffice.release.release import Release
+from suffice.plain_text import listed, name
+from suffice.releases import codec
+from suffice.releases.release import Release
 
-MODEL_KINDS = ("model", "tree-model")
+MODEL_KINDS = ("model", "tree-model", "regression-model")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedModel(Release):
-    """Holds the release in a model file, and predicts with the classifier that it stores.
+    """Holds the release in a model file, and predicts with the learner that it stores.
 
-    It is a `Release` of kind "model" or "tree-model" in every respect, with the fields documented
+    It is a `Release` of one of the kinds of models in every respect, with the fields documented
     there. The guarantees are those of the releases that the model was learnt from.
     """
 
     @cached_property
     def model(self) -> Any:
-        """The fitted classifier, of the class that learnt it, for example `FactoredClassifier`."""
+        """The fitted learner, of the class that learnt it, for example `FactoredClassifier`."""
         from suffice.learner.fit import model_of  # scikit-learn is loaded when it is needed
 
         return model_of(self)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row.
+        """Return the most probable class of each row; of a regression the expected number.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class LoadedModel(Release):
         Returns
         -------
         ndarray of shape (n,)
-            One of ``classes`` for each row.
+            One of ``classes``, or a number, for each row.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class LoadedModel(Release):
         return np.asarray(self.model.predict_proba(X))
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the accuracy of the predictions for rows whose labels the caller may see.
+        """Return the accuracy, or R^2, of predictions for rows whose labels the caller may see.
 
         Parameters
         ----------
@@ -83,16 +83,19 @@ class LoadedModel(Release):
         Returns
         -------
         float
-            The proportion of rows whose class is predicted correctly.
+            The proportion of rows whose class is predicted correctly; of a regression R^2.
         """
         return float(self.model.score(X, y))
 
     def __repr__(self) -> str:
         columns = len(self.pipeline.columns)
+        what, more = f"classes {listed(self.classes)}", ", .predict_proba(X)"
+        if not self.classes:
+            what, more = f"target {name(self.details['target'])}", ""
         return (
             f"<model of {self.details['learner']}:"
-            f" classes {listed(self.classes)}; {columns} columns; {self.rows:,} training rows;"
-            " use .predict(X), .predict_proba(X) or .score(X, y)>"
+            f" {what}; {columns} columns; {self.rows:,} training rows;"
+            f" use .predict(X){more} or .score(X, y)>"
         )
 
     def _repr_html_(self) -> str:
@@ -132,7 +135,7 @@ def load(source: str | Path | bytes) -> Release:
     >>> import numpy as np, suffice
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> labels = (X[:, 0] > 0).astype(int)
-    >>> owner = suffice.MeanOperator(epsilon=100.0, mechanism="laplace")
+    >>> owner = suffice.MeanOperator(epsilon=100.0, mechanism="laplace", map=None)
     >>> release = owner.release(X, labels, ledger=None)
     >>> model = suffice.FactoredClassifier().fit_release(release, X)
     >>> with TemporaryDirectory() as folder:

@@ -40,8 +40,8 @@ from suffice.learner.sklearn_names import (
     fit_context,
 )
 from suffice.models.trees import BoostedTrees
-from suffice.release.merge import apart, merge
-from suffice.release.release import Covariance, Release
+from suffice.releases.merge import apart, merge
+from suffice.releases.release import Covariance, Release
 from suffice.tables.pipeline import Pipeline
 
 Settings = Sequence[Mapping[str, Any]]
@@ -421,7 +421,7 @@ class NoisyLabelClassifier(Classifier):
 
 def _without_clipping(pipeline: Pipeline) -> Pipeline:
     """Return the pipeline that neither clips rows nor adds a constant: its release needs both."""
-    return replace(pipeline, bound=2.0**299, intercept=0.0)
+    return replace(pipeline, bound=2.0**299, intercept=0.0, clipped=None)
 
 
 def _log_probabilities(estimator: Any, rows: np.ndarray, count: int) -> np.ndarray:

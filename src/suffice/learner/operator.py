@@ -14,7 +14,7 @@ from suffice.engines.engine import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import CLASS_WEIGHT, FIGURES
-from suffice.learner.denoise import Denoised, denoise, within_rows
+from suffice.learner.denoise import LARGEST_DOUBT, Denoised, denoise, within_rows
 from suffice.learner.intervals import Evidence, FiguredModel, calibrate_model
 from suffice.learner.penalty import choose_penalty, intercept_alone
 from suffice.learner.problem import (
@@ -29,17 +29,17 @@ from suffice.learner.problem import (
 )
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operator
-from suffice.models.losses import (
+from suffice.models.problem import (
     LOSSES,
     PENALTIES,
     LinearOddLoss,
     Penalty,
     loss_named,
+    one_blas_thread,
     penalty_named,
 )
-from suffice.models.rows import one_blas_thread
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 
 CONSTANT = "no feature helps for certain, so the model always predicts the larger class"
 MAJORITY_HIDDEN = (
@@ -53,6 +53,9 @@ def warnings_of(model: Any) -> list[str]:
     doubts = []
     if model.intercept_only_:
         doubts.append(f"{CONSTANT[0].upper()}{CONSTANT[1:]}.")
+    evidence = model._fitted_evidence  # noqa: SLF001  # of the models of this file
+    if are_votes(model.releases_) and evidence.chance_of_worse > LARGEST_DOUBT:
+        doubts.append("The model may do worse than always predicting the larger class.")
     guess = risk_of_guess(model)
     if guess is not None and model.risk_interval_[1] >= guess:
         doubts.append(
@@ -66,16 +69,6 @@ def risk_of_guess(model: Any) -> float | None:
     """Return the risk of a guess without the release; None where the risk is of other labels."""
     votes = are_votes(model.releases_)
     return log(len(model.classes_)) if model.loss in ("logistic", "softmax") and not votes else None
-
-
-def warn_of_noise(model: Any) -> None:
-    """Warn the caller of ``fit_release`` of a model's doubts."""
-    try:
-        doubts = warnings_of(model)
-    except ParameterError:  # the noise is not known, and so no figure is shown
-        return
-    if doubts:
-        warnings.warn(" ".join(doubts), NoiseWarning, stacklevel=4)
 
 
 def is_majority_known(supervision: Supervised, *, intercept: bool) -> bool:
@@ -306,7 +299,12 @@ class FactoredClassifier(FiguredModel):
                 supervision = weigh_release(releases[0], X, weights, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
-            warn_of_noise(self)
+            try:
+                doubts = warnings_of(self)
+            except ParameterError:  # the noise is not known, and so no figure is shown
+                doubts = []
+            if doubts:
+                warnings.warn(" ".join(doubts), NoiseWarning, stacklevel=3)
         if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
             supervision.rows.run_on(where)
         return self

@@ -28,9 +28,8 @@ from scipy.special import softmax
 
 from suffice.errors import OptimisationError
 from suffice.learner.denoise import Denoised
-from suffice.models.losses import LinearOddLoss
-from suffice.models.problem import FactoredProblem
-from suffice.release.release import Covariance
+from suffice.models.problem import FactoredProblem, LinearOddLoss
+from suffice.releases.release import Covariance
 
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _WORSE_PENALTIES = 3  # in a row, after which weaker ones are not tried
@@ -117,7 +116,9 @@ def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_it
                 break
             charge = problem.operator_weight * float(np.sqrt(noise.quadratic(start)))
             risks[i] = risk + charge
-            worse = worse + 1 if risks[i] > risks.min() else 0
+            # A strong 1-norm leaves the intercept alone, and says nothing of weaker ones.
+            learns = start[:-1].any() if problem.intercept else start.any()
+            worse = worse + 1 if learns and risks[i] > risks.min() else 0
             if worse == _WORSE_PENALTIES:
                 break
         total += risks
@@ -158,8 +159,12 @@ def spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarra
 
 
 def least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
-    """Return what the penalty adds to the diagonal, and at least what keeps it invertible."""
-    return max(lam * (1 - problem.penalty.mixing), 1e-12 * (1 + float(hessian.diagonal().max())))
+    """Return what the penalty adds to the diagonal, and at least what keeps it invertible.
+
+    Another smooth penalty than a square may add nothing where coefficients are large.
+    """
+    added = lam * (1 - problem.penalty.mixing) if problem.penalty.is_square else 0.0
+    return max(added, 1e-12 * (1 + float(hessian.diagonal().max())))
 
 
 def intercept_alone(problem: FactoredProblem) -> FactoredProblem:

@@ -14,20 +14,33 @@ from suffice.engines.engine import Computing, Progress
 from suffice.engines.streamed import OwnersTable, StreamedRows, mapped_rows
 from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
 from suffice.learner.weak import OperatorEstimate, Released, Supervision, estimate_mean_operator
-from suffice.models.losses import LinearOddLoss, Penalty
-from suffice.models.problem import FactoredProblem
-from suffice.models.rows import CELLS_IN_CACHE, MatrixRows, WeightedRows, as_weighted
-from suffice.notes import note
+from suffice.models.problem import (
+    CELLS_IN_CACHE,
+    FactoredProblem,
+    LinearOddLoss,
+    MatrixRows,
+    Penalty,
+    WeightedRows,
+    as_weighted,
+)
+from suffice.plain_text import note
 from suffice.privacy.guarantee import Unit
-from suffice.release.kinds import kind_named
-from suffice.release.merge import SHAPED, has_shaped_noise
-from suffice.release.release import Covariance, Release, RowSet
+from suffice.releases.kinds import kind_named
+from suffice.releases.merge import SHAPED, has_shaped_noise
+from suffice.releases.release import Covariance, Release, RowSet
 from suffice.tables.bags import BagDigest, Bags
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_columns
-from suffice.tables.table import SelectedRows, Table, check_order, in_memory, narrow_batches
+from suffice.tables.table import (
+    RowDigest,
+    RowLanes,
+    SelectedRows,
+    Table,
+    check_order,
+    in_memory,
+    narrow_batches,
+)
 
 
 def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
@@ -137,21 +150,20 @@ def matching_rows(
     table, names = open_for_pipeline(labelled_rows(data, releases), pipeline)
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
-    hashes = OwnerHashes(releases)
-    blocks: list[np.ndarray] = []
+    digests: list[RowDigest] = []
+    blocks: list[list[np.ndarray]] = []
     for release in releases:
         mapped: list[np.ndarray] = []
         for part in release.parts:
-            digest = RowDigest(names, ordered=kind_named(release.kind).ordered)
+            digests.append(digest := RowDigest(names, ordered=kind_named(release.kind).ordered))
             for batch in stream.take(part.rows.count):
                 digest.update(lanes.of(batch))
                 mapped.append(mapped_rows(batch, pipeline))
                 if progress is not None:
                     progress(batch.num_rows)
-            hashes.check(digest, part.rows)
-        blocks.append(np.ascontiguousarray(np.vstack(mapped)))
-    hashes.check_extra(stream.remaining())
-    return blocks
+        blocks.append(mapped)
+    checked_owners(digests, releases, stream.remaining())
+    return [np.ascontiguousarray(np.vstack(mapped)) for mapped in blocks]
 
 
 def check_rows_order(data: Any, releases: Sequence[Release]) -> None:
@@ -162,32 +174,27 @@ def check_rows_order(data: Any, releases: Sequence[Release]) -> None:
         check_order(data, "the release says something about each of them, in their order")
 
 
-class OwnerHashes:
-    """Compares the rows of each owner with those that the releases name, owner by owner."""
+def checked_owners(
+    digests: Sequence[RowDigest], releases: Sequence[Release], extra: int
+) -> tuple[str, ...]:
+    """Return the hash of each owner's rows in any order; raise unless releases name these rows.
 
-    def __init__(self, releases: Sequence[Release]) -> None:
-        self._owners = sum(len(release.parts) for release in releases)
-        self._total = sum(release.rows for release in releases)
-        self.unordered: list[str] = []
-
-    def check(self, digest: RowDigest, rows: RowSet) -> None:
-        """Raise unless these are the rows of the next owner, and nobody else's."""
-        _check_rows(digest, rows, self._owners)
-        name = digest.unordered()  # hashes with and without an order do not compare
-        if name in self.unordered:
-            raise ParameterError(
-                "Two of the releases are about the same rows. Pass only one of them."
-            )
-        self.unordered.append(name)
-
-    def check_extra(self, extra: int) -> None:
-        """Raise if there are rows behind those of the last owner."""
-        if extra:
-            total = self._total
-            raise ForeignRowsError(
-                f"The release belongs to {total} rows, but there are {total + extra}. Use the"
-                " owner's file unchanged."
-            )
+    ``extra`` is the number of rows behind those of the last owner.
+    """
+    parts = [part for release in releases for part in release.parts]
+    names: list[str] = []
+    for digest, part in zip(digests, parts, strict=True):
+        _check_rows(digest, part.rows, len(parts))
+        names.append(digest.unordered())  # hashes with and without an order do not compare
+    if len(set(names)) < len(names):
+        raise ParameterError(_SAME_ROWS)
+    if extra:
+        total = sum(release.rows for release in releases)
+        raise ForeignRowsError(
+            f"The release belongs to {total} rows, but there are {total + extra}. Use the"
+            " owner's file unchanged."
+        )
+    return tuple(names)
 
 
 def mapped_bags(
@@ -294,6 +301,9 @@ def _check_rows(digest: RowDigest | BagDigest, rows: RowSet, owners: int) -> Non
         )
 
 
+_SAME_ROWS = "Two of the releases are about the same rows. Pass only one of them."
+
+
 class _Stream:
     """Batches that can be cut at any row."""
 
@@ -326,28 +336,21 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     """Return the rows of each release, mapped, or raise if they are not the ones it belongs to.
 
     They are matrices, or stay in their table: where it is in files and they have more than 512 MB
-    once they are mapped, and wherever an engine was asked for that is not this process.
+    once they are mapped, and wherever an engine was asked for that is not this process. Then one
+    pass checks them, before anything is learnt; later passes must read the same.
     """
     size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
     table = labelled_rows(data, releases)
     if computing.in_this_process and (size <= _HELD_BYTES or in_memory(table)):
         return matching_rows(table, releases, computing.progress)
-    return _streamed(table, releases, computing)
-
-
-def _streamed(table: Any, releases: Sequence[Release], computing: Computing) -> list[StreamedRows]:
-    """Check the rows in one pass, before anything is learnt; later passes must read the same."""
     check_rows_order(table, releases)
     pipeline = releases[0].pipeline
     parts = [part for release in releases for part in release.parts]
     ordered = [kind_named(release.kind).ordered for release in releases for _ in release.parts]
     counts = tuple(part.rows.count for part in parts)
     source = OwnersTable(open_for_pipeline(table, pipeline)[0], pipeline, counts, computing)
-    first, hashes = source.first(ordered), OwnerHashes(releases)
-    for digest, part in zip(first.digests, parts, strict=True):
-        hashes.check(digest, part.rows)
-    hashes.check_extra(first.extra)
-    source.hashes = tuple(hashes.unordered)
+    first = source.first(ordered)
+    source.hashes = checked_owners(first.digests, releases, first.extra)
     facts, blocks, start = first.result(), [], 0
     for release in releases:
         owners = range(start, start := start + len(release.parts))
@@ -414,7 +417,23 @@ def combine_releases(
     Where noise is shaped, weights are matrices: an owner counts for less only along directions in
     which its noise is large. ``computing`` says where rows that are not held are read.
     """
-    _check(releases)
+    if not releases:
+        raise ParameterError("There is no release to learn from. Pass at least one.")
+    first = releases[0]
+    for release in releases:
+        if release.pipeline != first.pipeline:
+            raise ParameterError(
+                "The pipelines of the owners differ. Ask them to release with one pipeline:"
+                " --pipeline-from FILE (Python: pipeline=...)."
+            )
+        if release.classes != first.classes:
+            raise ParameterError(
+                "The owners list different classes, or in another order. Ask them to release with"
+                " one list: --classes (Python: classes=...)."
+            )
+    hashes = [part.rows.hash for release in releases for part in release.parts]
+    if len(set(hashes)) < len(hashes):
+        raise ParameterError(_SAME_ROWS)
     blocks = public_rows(X, releases, computing or Computing())
     estimates = [
         estimate_mean_operator(rows, Released(release))
@@ -434,13 +453,17 @@ def combine_releases(
 
 def _by_owner(blocks: Blocks, estimates: Sequence[OperatorEstimate]) -> Combined:
     """Return operator and noise of all owners, each with one weight."""
-    weights = 1 / np.array([_error(*pair) for pair in zip(blocks, estimates, strict=True)])
+    errors = []
+    for rows, estimate in zip(blocks, estimates, strict=True):  # the trace of C + S/m per column
+        noise = float(estimate.noise.along(np.eye(rows.shape[1])).sum())
+        errors.append(noise + _sampling_error(rows, estimate))
+    weights = 1 / np.array(errors)
     weights /= weights.sum()
-    noise = estimates[0].noise.scaled(weights[0] ** 2)
+    combined = estimates[0].noise.scaled(weights[0] ** 2)
     for weight, estimate in zip(weights[1:], estimates[1:], strict=True):
-        noise = noise + estimate.noise.scaled(weight**2)
+        combined = combined + estimate.noise.scaled(weight**2)
     operator = sum(w * estimate.operator for w, estimate in zip(weights, estimates, strict=True))
-    return operator, noise, weights
+    return operator, combined, weights
 
 
 def _by_direction(blocks: Blocks, estimates: Sequence[OperatorEstimate]) -> Combined:
@@ -499,36 +522,10 @@ def weighted_supervision(
     return Supervised(weighted, estimate_mean_operator(scaled, source))
 
 
-def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
-    """Return the trace of C + S/m per column."""
-    noise = float(estimate.noise.along(np.eye(rows.shape[1])).sum())
-    return noise + _sampling_error(rows, estimate)
-
-
 def _sampling_error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
     """Return the trace of S/m per column."""
     columns = 1 if estimate.operator.ndim == 1 else estimate.operator.shape[1]
     return as_weighted(rows).mean_square / (len(rows) * columns)
-
-
-def _check(releases: Sequence[Release]) -> None:
-    if not releases:
-        raise ParameterError("There is no release to learn from. Pass at least one.")
-    first = releases[0]
-    for release in releases:
-        if release.pipeline != first.pipeline:
-            raise ParameterError(
-                "The pipelines of the owners differ. Ask them to release with one pipeline:"
-                " --pipeline-from FILE (Python: pipeline=...)."
-            )
-        if release.classes != first.classes:
-            raise ParameterError(
-                "The owners list different classes, or in another order. Ask them to release with"
-                " one list: --classes (Python: classes=...)."
-            )
-    hashes = [part.rows.hash for release in releases for part in release.parts]
-    if len(set(hashes)) < len(hashes):
-        raise ParameterError("Two of the releases are about the same rows. Pass only one of them.")
 
 
 def are_votes(releases: Sequence[Release]) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from suffice.learner.calibration import LabelMeans, LogOdds, expected_share, gaussian_log_odds
-from suffice.release.release import Covariance, Release
+from suffice.releases.release import Covariance, Release
 
 # What is taken of S before it is measured, as parts of a row's squared length. The first was the
 # best of .02, .2 and 1 on magic, wine-white, abalone, spambase and adult at epsilon .1 to 3.

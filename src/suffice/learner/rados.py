@@ -44,8 +44,8 @@ from suffice.learner.rado_moments import (
     moments_of,
 )
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.release.merge import merge
-from suffice.release.release import Covariance, Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Covariance, Release
 
 _SCORES_ONLY = "scores only"  # what a model file adds to its loss if it has no probabilities
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, rankdata
 
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, TableError
+from suffice.tables.columns import numeric_column
 
 _PROBABILITY_BINS = 15  # Guo et al. 2017, Section 4.1
 
@@ -225,3 +226,29 @@ def predictions_of(classifier: Any, rows: Any, truth: Sequence[int] | np.ndarray
         ranking = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
     names = tuple(classes.tolist())
     return Predictions(names, np.asarray(truth), predicted, probabilities, ranking, refusal)
+
+
+def errors_of(model: Any, rows: Any, label: str) -> dict[str, Any]:
+    """Return how far a regression is from the numbers in column ``label`` of rows.
+
+    Rows are read twice.
+    """
+    truth = np.concatenate(
+        [np.empty(0), *(numeric_column(b.column(label)) for b in rows.batches([label]))]
+    )
+    if not len(truth):
+        raise TableError("The table has no rows.")
+    missing = int(np.count_nonzero(~np.isfinite(truth)))
+    if missing:
+        raise TableError(
+            f"{missing:,} of {len(truth):,} cells of column {label!r} hold no number. Remove their"
+            " rows."
+        )
+    off, around = truth - model.predict(rows), truth - truth.mean()
+    return {
+        "r2": 1 - float(off @ off) / max(float(around @ around), 1e-300),
+        "rmse": float(np.sqrt(np.mean(off**2))),
+        "mean_absolute_error": float(np.abs(off).mean()),
+        "constant_rmse": float(np.sqrt(np.mean(around**2))),
+        "rows": len(truth),
+    }

@@ -52,9 +52,9 @@ from suffice.learner.spread_likelihood import (
     marginals_of,
     maximise,
 )
-from suffice.release.columns import Flips, SpreadColumn
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.columns import Flips, SpreadColumn
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 
 
 def predicted_features(records: Corrupted) -> CleanFeatures:

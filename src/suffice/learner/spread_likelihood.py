@@ -33,8 +33,8 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.calibration import Calibration, calibrate_by_labels
 from suffice.learner.frequencies import deconvolve, observed_frequencies
 from suffice.learner.weak import FOLDS
-from suffice.models.rows import one_blas_thread
-from suffice.release.columns import Added, Flips, SpreadColumn
+from suffice.models.problem import one_blas_thread
+from suffice.releases.columns import Added, Flips, SpreadColumn
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)

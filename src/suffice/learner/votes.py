@@ -16,8 +16,8 @@ from suffice.learner.base import CLASS_WEIGHT, Classifier, FeatureUnits, check_t
 from suffice.learner.problem import checked_weights, matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
 from suffice.models.simplex import nearest_proportions
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 
 _PENALTY_WEIGHT = 1e-4  # of the default estimator: lam of Hamm et al. 2016, Section 6
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from suffice.errors import ForeignRowsError, ParameterError, TableError
-from suffice.models.rows import WeightedRows, as_weighted, gram
-from suffice.release.release import Covariance, Release
+from suffice.models.problem import WeightedRows, as_weighted, gram
+from suffice.releases.release import Covariance, Release
 from suffice.tables.columns import Classes, check_classes, label_codes
 
 CONDITION_LIMIT = 1e6  # beyond it, what is inverted is mostly rounding and sampling noise

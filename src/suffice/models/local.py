@@ -6,8 +6,7 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.kernels.models import local_minimisers
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 
 _STEPS = 200  # of Newton, halved ones included; about ten are usual
 _ITERATIONS = 10_000  # of the solver of large parties
@@ -43,7 +42,9 @@ def local_classifiers(
     rows, codes = np.ascontiguousarray(rows[order]), codes[order]
     coefficients = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
     small = counts * coefficients.shape[2] <= _LARGEST
-    for first, last in _runs(small):
+    # Stretches of neighbouring small parties: the first, and past the last.
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], small.astype(np.int8), [0]])))
+    for first, last in edges.reshape(-1, 2):
         own = starts[first : last + 1]
         local_minimisers(rows, codes, own, lam, _TOL, _STEPS, coefficients[first:last])
     coefficients[~np.isfinite(coefficients).all(axis=(1, 2))] = 0.0
@@ -76,12 +77,6 @@ def _large_party_classifier(
             )
             break
     return coefficients
-
-
-def _runs(small: np.ndarray) -> list[tuple[int, int]]:
-    """Return the stretches of neighbouring small parties, as (first, past the last)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], small.astype(np.int8), [0]])))
-    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
 
 
 def _checked(

@@ -1,11 +1,23 @@
-"""The factored problem (public rows, a mean operator, a loss, a penalty), and its solvers.
+"""The factored problem, from top to bottom: rows, a loss, a penalty, the risk and its minimiser.
 
-They are L-BFGS for risks with and without a 1-norm, with the certificate checked and never assumed.
+Rows x_i with weights w_i enter a risk only through sums over them of functions of their scores
+<theta, x_i>. `WeightedRows` names those sums. `MatrixRows` computes them from a matrix,
+`suffice.engines.streamed.StreamedRows` batch by batch, and every problem takes either.
 
-A smooth risk is first met with plain L-BFGS. Where that has cost as much as a metric would, the
-Hessian's diagonal blocks at the best point so far, one per class, become the metric in which L-BFGS
-starts again, and again when that was not enough: an easy problem needs no Hessian, and a
-hard one not hundreds of steps (lab/bench/learner.py). A few rows that have most of the curvature
+A loss sees labels through the mean operator alone if it is linear-odd, f(z) - f(-z) = -a z (Patrini
+et al. 2016, Theorem 3). The risk of theta is then
+
+    (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu>,     g(z) = (f(z) + f(-z)) / 2,
+
+so that g, the even part, needs rows and no labels. Softmax is the same for more classes:
+(1/m) sum_i log sum_k exp(<W_k, x_i>) - <W, M>. Penalties are data too: squared 2-norm, 1-norm, a
+mixture of both, or none.
+
+The solvers are L-BFGS for risks with and without a 1-norm, with the certificate checked and never
+assumed. A smooth risk is first met with plain L-BFGS. Where that has cost as much as a metric
+would, the Hessian's diagonal blocks at the best point so far, one per class, become the metric in
+which L-BFGS starts again, and again when that was not enough: an easy problem needs no Hessian, and
+a hard one not hundreds of steps (lab/bench/learner.py). A few rows that have most of the curvature
 stand for all of them there: a metric decides how fast a solver is, and not where it ends.
 
 Where L-BFGS stops within ``tol`` depends on the last bits of sums: on the machine, and on how rows
@@ -17,21 +29,520 @@ the set { sum_i w_i x_i U_i^T : U_i in the simplex }. A true operator lies in it
 it out.
 """
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import expit, softmax
+from threadpoolctl import ThreadpoolController
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.kernels.models import softmax_slopes
-from suffice.models.losses import PENALTIES, LinearOddLoss, Penalty
-from suffice.models.rows import MatrixRows, WeightedRows, as_weighted, one_blas_thread
+from suffice.kernels.models import logistic_slopes, softmax_slopes
 from suffice.models.simplex import nearest_proportions
+
+_ROWS_AT_ONCE = 4096
+CELLS_IN_CACHE = 2**16  # of rows: 512 KB, half of the cache that a core has for itself
+
+
+def gram(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return sum_i w_i x_i x_i^T for nonnegative weights, without a weighted copy of all rows."""
+    if weights is None:
+        return rows.T @ rows
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        block = np.sqrt(weights[part, None]) * rows[part]  # a product with itself costs half
+        total += block.T @ block
+    return total
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let linear algebra use one thread; ``@one_blas_thread()`` does so for a function.
+
+    The many small products of solvers are slower with two. On two idle cores a fit of 20,000 rows
+    of 60 numbers took three times as long with two threads as with one, and on a busy machine,
+    where they wait for each other, thirteen times.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the libraries' switches; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+# Of scores (n,) or (n, K) and weights (n,): sum_i w_i g(z_i), and w_i g'(z_i) of the scores' shape.
+# It may overwrite the scores.
+Slopes = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
+# Of the same: for each matrix sum_i c_i x_i x_i^T that is wanted its c_i, at least zero.
+Curves = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
+
+_SAMPLE_CELLS = 8_000_000  # of the rows on which models are first sought; sums take in all rows
+
+
+class WeightedRows(ABC):
+    """Rows x_i (m, d) with weights w_i that sum to one; theta is (d,) or (d, K)."""
+
+    shape: tuple[int, int]
+    labels: float  # of equal weight that vary as much as those of the rows: 1 / sum_i w_i^2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    @abstractmethod
+    def weights(self) -> np.ndarray:
+        """The weights w_i (m,)."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """sum_i w_i x_i (d,)."""
+
+    @property
+    @abstractmethod
+    def mean_square(self) -> float:
+        """sum_i w_i ||x_i||^2."""
+
+    @property
+    @abstractmethod
+    def moment(self) -> np.ndarray:
+        """S = sum_i w_i x_i x_i^T (d, d), computed once."""
+
+    @property
+    @abstractmethod
+    def sample(self) -> "MatrixRows":
+        """Every so many-th row, in memory; all rows where they are few (`sample_stride`)."""
+
+    @abstractmethod
+    def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
+        """Return sum_i w_i g(<theta, x_i>) and X^T (w_i g'(<theta, x_i>)), of theta's shape."""
+
+    @abstractmethod
+    def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
+        """Return sum_i c_i x_i x_i^T (d, d) for each c that ``curves`` gives at the scores."""
+
+    @abstractmethod
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return X theta, one line for each row."""
+
+    @abstractmethod
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """Return X^T values, with ``values`` (m,) or (m, K) one line for each row."""
+
+    @abstractmethod
+    def gram(self, values: np.ndarray) -> np.ndarray:
+        """Return sum_i v_i x_i x_i^T for nonnegative ``values`` v (m,), without the weights."""
+
+    @abstractmethod
+    def in_basis(self, basis: np.ndarray) -> "WeightedRows":
+        """Return the rows B^T x_i for B (d, r), with the same weights."""
+
+
+class MatrixRows(WeightedRows):
+    """Rows as a matrix in memory; ``own_weights`` are their weights, None where all are alike.
+
+    Every ``stride``-th row is in the sample. Rows in other coordinates keep that of their origin.
+    ``count`` is the number of labels where a row of weight 2 stands for two rows alike; else each
+    row has one label.
+    """
+
+    def __init__(
+        self,
+        matrix: np.ndarray,
+        own_weights: np.ndarray | None = None,
+        stride: int | None = None,
+        count: float | None = None,
+    ) -> None:
+        self.matrix, self.own_weights = matrix, own_weights
+        self.shape = (matrix.shape[0], matrix.shape[1])
+        self._stride, self._count = stride or sample_stride(self.shape), count
+        if own_weights is None:
+            self._weights, self.labels = np.full(len(matrix), 1 / len(matrix)), float(len(matrix))
+        else:
+            shape, total = own_weights.shape, own_weights.sum()
+            if shape != (len(matrix),):
+                raise ParameterError(
+                    f"weights must hold one number for each of the {len(matrix)} rows. Its shape is"
+                    f" {shape}."
+                )
+            if not (np.isfinite(total) and (own_weights >= 0).all() and abs(total - 1) < 1e-9):
+                raise ParameterError("weights must not be negative, and must sum to one.")
+            self._weights, self.labels = own_weights, 1 / float(own_weights @ own_weights)
+        if count is not None:
+            self.labels = count
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights w_i (m,)."""
+        return self._weights
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """sum_i w_i x_i (d,)."""
+        return self.weights @ self.matrix
+
+    @cached_property
+    def mean_square(self) -> float:
+        """sum_i w_i ||x_i||^2."""
+        return float(self.weights @ self._squares)
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        """||x_i||^2 (m,)."""
+        return np.einsum("ij,ij->i", self.matrix, self.matrix)
+
+    @cached_property
+    def moment(self) -> np.ndarray:
+        """S = sum_i w_i x_i x_i^T."""
+        if self.own_weights is None:
+            return gram(self.matrix) / len(self)
+        return gram(self.matrix, self.own_weights)
+
+    @cached_property
+    def sample(self) -> "MatrixRows":
+        """Every so many-th row, or all of them."""
+        stride = self._stride
+        if stride == 1:
+            return self
+        own_weights, count = None, None
+        if self.own_weights is not None:
+            part = float(self.own_weights[::stride].sum())
+            own_weights = self.own_weights[::stride] / part
+            count = None if self._count is None else self._count * part
+        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), own_weights, 1, count)
+
+    def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
+        """Return the sum of g and X^T slopes; rows that are in the cache are used for both."""
+        value, total = 0.0, np.zeros(theta.shape)
+        step = max(1, CELLS_IN_CACHE // self.shape[1])
+        for first in range(0, len(self), step):
+            block = self.matrix[first : first + step]
+            part, slope = slopes(block @ theta, self.weights[first : first + step])
+            value += part
+            total += block.T @ slope
+        return value, total
+
+    def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
+        """Return sum_i c_i x_i x_i^T for each c."""
+        return [gram(self.matrix, c) for c in curves(self.matrix @ theta, self.weights)]
+
+    def near_grams(self, theta: np.ndarray, curves: Curves, count: int) -> list[np.ndarray]:
+        """Return nearly sum_i c_i x_i x_i^T for each c, from ``count`` of more rows.
+
+        They are taken in proportion to c_i ||x_i||^2 (Drineas, Kannan & Mahoney 2006), in equal
+        steps: among rows of 785 pixels few have most of the curvature, and chance would miss them.
+        """
+        if 2 * count > len(self):
+            return self.grams(theta, curves)
+        grams = []
+        for c in curves(self.matrix @ theta, self.weights):
+            sizes = np.cumsum(c * self._squares)
+            picked = np.searchsorted(sizes, (np.arange(count) + 0.5) / count * sizes[-1])
+            each = np.maximum(self._squares[picked], np.finfo(float).tiny)
+            grams.append(gram(self.matrix[picked], sizes[-1] / count / each))
+        return grams
+
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return X theta."""
+        return self.matrix @ theta
+
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """Return X^T values."""
+        return self.matrix.T @ values
+
+    def gram(self, values: np.ndarray) -> np.ndarray:
+        """Return sum_i v_i x_i x_i^T."""
+        return gram(self.matrix, values)
+
+    def in_basis(self, basis: np.ndarray) -> "MatrixRows":
+        """Return the rows B^T x_i."""
+        rows = np.ascontiguousarray(self.matrix @ basis)
+        return MatrixRows(rows, self.own_weights, self._stride, self._count)
+
+
+def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:
+    """Return a matrix with the weights of its rows as one object; such an object as it is."""
+    if not isinstance(rows, WeightedRows):
+        return MatrixRows(rows, weights)
+    if weights is not None:
+        raise ParameterError("These rows already have weights. Leave weights out.")
+    return rows
+
+
+def sample_stride(shape: tuple[int, int]) -> int:
+    """Return k such that every k-th row is in the sample of rows of this shape; one: all are."""
+    return max(1, shape[0] * shape[1] // _SAMPLE_CELLS)
+
+
+Function = Callable[[np.ndarray], np.ndarray]
+Fused = Callable[[np.ndarray, np.ndarray], float]
+
+_GRID = np.concatenate([np.linspace(0.01, 5, 400), np.linspace(5, 40, 200)])
+_ODDNESS = 1e-8  # of f's size on the grid: how far from linear an odd part may be
+
+
+@dataclass(frozen=True)
+class LinearOddLoss:
+    """Computes f(z) = g(z) - (a/2) z, the loss of margin z, from its even part g.
+
+    Parameters
+    ----------
+    name : str
+        The name of the loss.
+    a : float
+        The constant of the odd part.
+    even : callable
+        The even part g.
+    slope : callable
+        Its derivative g'.
+    second : callable
+        Its second derivative g''.
+    link : callable or None
+        The probability of the second class at a score; None where the loss has none.
+    joint : bool
+        Whether three classes or more have one joint model, softmax, instead of one against the
+        rest.
+    steepest : float or None
+        The supremum of g' in units of a/2, which decides where a minimiser exists without a
+        penalty; None where it is not known.
+    untrainable : str
+        The reason why nothing can be learnt with this loss, or empty.
+    fused : callable or None
+        Overwrites scores with weighted slopes and returns the weighted sum of g
+        (`suffice.kernels.models`).
+    """
+
+    name: str
+    a: float
+    even: Function
+    slope: Function
+    second: Function
+    link: Function | None = None
+    joint: bool = False
+    steepest: float | None = None
+    untrainable: str = ""
+    fused: Fused | None = None
+
+    @property
+    def curvature(self) -> float:
+        """g''(0), of H = lam I + g''(0) S."""
+        return float(self.second(np.zeros(1))[0])
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Let a loss of this package travel to other processes by its name."""
+        built_in = LOSSES.get(self.name) is self
+        return (loss_named, (self.name,)) if built_in else super().__reduce__()
+
+    def __call__(self, margins: np.ndarray) -> np.ndarray:
+        """Return the loss at each margin y <theta, x>."""
+        return self.even(margins) - self.a / 2 * margins
+
+
+# Table 1 of the paper; a as in Theorem 3.
+LOSSES: Mapping[str, LinearOddLoss] = {
+    loss.name: loss
+    for loss in (
+        LinearOddLoss(
+            "logistic",
+            1.0,
+            even=lambda z: np.logaddexp(z / 2, -z / 2),
+            slope=lambda z: np.tanh(z / 2) / 2,
+            second=lambda z: expit(z) * expit(-z),
+            link=expit,
+            joint=True,
+            steepest=1.0,
+            fused=logistic_slopes,
+        ),
+        LinearOddLoss(
+            "square",
+            4.0,
+            even=lambda z: 1 + z**2,
+            slope=lambda z: 2 * z,
+            second=lambda z: np.full_like(z, 2.0),
+            link=lambda z: np.clip((1 + z) / 2, 0, 1),
+            steepest=np.inf,
+        ),
+        LinearOddLoss(
+            "matsushita",
+            2.0,
+            even=lambda z: np.sqrt(1 + z**2),
+            slope=lambda z: z / np.sqrt(1 + z**2),
+            second=lambda z: (1 + z**2) ** -1.5,
+            link=lambda z: (1 + z / np.sqrt(1 + z**2)) / 2,
+            steepest=1.0,
+        ),
+        LinearOddLoss(
+            "linear",
+            2.0,
+            even=np.zeros_like,
+            slope=np.zeros_like,
+            second=np.zeros_like,
+            steepest=0.0,
+        ),
+    )
+}
+_ALIASES = {"softmax": "logistic"}  # one loss: softmax of two classes is logistic in their margin
+NOTHING_TO_LEARN = (
+    "no margin has a smaller loss than zero, so theta = 0 minimises it for any labels and there is"
+    " nothing to learn with it. Use logistic or matsushita."
+)
+_REFUSED = {
+    "hinge": "The hinge loss is not linear-odd: f(z) - f(-z) is not linear between -1 and 1, so"
+    " the mean operator does not suffice for it. Use logistic or matsushita.",
+    "rho": f"The rho-loss equals 1 + 2 rho max(0, -z): {NOTHING_TO_LEARN}",
+}
+
+
+def loss_named(loss: "str | LinearOddLoss | Function") -> LinearOddLoss:
+    """Return the loss of this name, or of a function after checking that it is linear-odd."""
+    if callable(loss):
+        chosen = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
+        if chosen.untrainable:
+            raise ParameterError(
+                f"The {chosen.name} loss cannot be trained with: {chosen.untrainable}"
+            )
+        return chosen
+    if loss in _REFUSED:
+        raise ParameterError(_REFUSED[loss])
+    name = _ALIASES.get(loss, loss)
+    if name not in LOSSES:
+        choices = ", ".join([*LOSSES, *_ALIASES])
+        raise ParameterError(f"loss must be one of {choices}, or a function.")
+    return LOSSES[name]
+
+
+def from_even(even: Function, a: float, name: str = "custom") -> LinearOddLoss:
+    """Return the loss g(z) - (a/2) z of an even function g (Lemma 5 of the paper).
+
+    Derivatives are numerical: g' to about 1e-9 of g's size, g'' to about 1e-6.
+    """
+    values = np.asarray(even(_GRID), dtype=np.float64)
+    gap = float(np.abs(values - even(-_GRID)).max())
+    if not gap <= _ODDNESS * (1 + np.abs(values).max()):
+        raise ParameterError(f"g must be even: g(z) - g(-z) reaches {gap:.3g}.")
+    if not (np.isfinite(a) and a > 0):
+        raise ParameterError(f"a must be a positive number. It is {a!r}.")
+    near, far = 1e-6, 1e-3  # steps of numerical derivatives, first and second
+    gain = float(even(np.zeros(1))[0] - (values - a / 2 * _GRID).min())
+    return LinearOddLoss(
+        name,
+        float(a),
+        even=even,
+        slope=lambda z: (even(z + near) - even(z - near)) / (2 * near),
+        second=lambda z: (even(z + far) - 2 * even(z) + even(z - far)) / far**2,
+        untrainable="" if gain > _ODDNESS else NOTHING_TO_LEARN,
+    )
+
+
+def odd_line(loss: Function) -> tuple[float, float]:
+    """Return a of the line -a z nearest to f(z) - f(-z), and by how much they differ at most.
+
+    Margins up to 40 are looked at; the difference is rounding where f is linear-odd.
+    """
+    odd = np.asarray(loss(_GRID), dtype=np.float64) - np.asarray(loss(-_GRID), dtype=np.float64)
+    if odd.shape != _GRID.shape or not np.isfinite(odd).all():
+        raise ParameterError("a loss must map an array of margins to as many finite numbers.")
+    a = -float(odd @ _GRID / (_GRID @ _GRID))
+    return a, float(np.abs(odd + a * _GRID).max())
+
+
+def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
+    """Return a user's loss f in its factored form; the error says by how much f fails."""
+    a, gap = odd_line(loss)
+    if gap > _ODDNESS * (1 + abs(a) * _GRID[-1]):
+        raise ParameterError(
+            f"This loss is not linear-odd: f(z) - f(-z) differs from the line {-a:.4g} z by up to"
+            f" {gap:.3g}. The mean operator does not suffice for it. Use logistic or matsushita."
+        )
+    return from_even(lambda z: (loss(z) + loss(-z)) / 2, a, name)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Computes lam (mixing ||theta||_1 + (1 - mixing)/2 ||theta||_2^2), or nothing at all.
+
+    The intercept's coordinate has the penalty (lam/2) theta_d^2 whatever the mixture: a 1-norm
+    would set it to zero, and with it the proportion of the classes.
+
+    A penalty of your own inherits from this class. `weights` may give each coordinate its own
+    weight, the same for all classes, and `smooth_part` may be another function than the square.
+    Give it another name than those of `PENALTIES`: learners know these.
+
+    Parameters
+    ----------
+    name : str
+        The name of the penalty; "none" for no penalty at all.
+    mixing : float, default=0.0
+        The weight of the 1-norm, between 0 and 1.
+    """
+
+    name: str
+    mixing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mixing <= 1:
+            raise ParameterError(
+                f"mixing, the weight of the 1-norm, must lie between 0 and 1; got {self.mixing!r}."
+            )
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there is no 1-norm in it."""
+        return self.mixing == 0
+
+    def weights(
+        self, lam: float, shape: tuple[int, ...], *, intercept: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of |theta_j| and the weight of theta_j^2 / 2, for each entry."""
+        strength = 0.0 if self.name == "none" else lam
+        absolute = np.full(shape, strength * self.mixing)
+        squared = np.full(shape, strength * (1 - self.mixing))
+        if intercept:
+            absolute[-1], squared[-1] = 0.0, strength
+        return absolute, squared
+
+    def smooth_part(
+        self, theta: np.ndarray, squared: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the value of all but the 1-norm, and per entry its first and second derivative.
+
+        ``squared`` are the weights of theta_j^2 / 2, of theta's shape. Another function of each
+        theta_j must be convex; where it is flat, a risk may have no minimiser.
+        """
+        return float(np.vdot(squared, theta**2)) / 2, squared * theta, squared
+
+    @property
+    def is_square(self) -> bool:
+        """Whether the smooth part is a sum of squares, of which more is known than of others."""
+        return type(self).smooth_part is Penalty.smooth_part
+
+
+PENALTIES = {
+    "l2": Penalty("l2"),
+    "l1": Penalty("l1", 1.0),
+    "elastic-net": Penalty("elastic-net", 0.5),
+    "none": Penalty("none"),
+}
+
+
+def penalty_named(penalty: str | Penalty) -> Penalty:
+    """Return the penalty of this name, or the one that is given."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    if penalty not in PENALTIES:
+        raise ParameterError(f"penalty must be one of {', '.join(PENALTIES)}.")
+    return PENALTIES[penalty]
+
 
 _CERTIFICATE_STEPS = 10  # between two certificates, each of which costs half a step
 _INTERIOR = 0.995  # fraction of the way from the middle to the boundary; beyond, models are huge
@@ -469,23 +980,22 @@ class FactoredProblem:
         """Return value and gradient of all but the 1-norm (eq. 4 of Patrini et al. 2016)."""
         even, slopes = self.rows.sums(parameters, _EvenPart(self.loss))
         pull = self.operator_weight * self.operator
-        value = even - float(np.vdot(parameters, pull - squared / 2 * parameters))
-        return value, slopes - pull + squared * parameters
+        size, slope, _ = self.penalty.smooth_part(parameters, squared)
+        return even - float(np.vdot(parameters, pull)) + size, slopes - pull + slope
 
     def hessian(self, parameters: np.ndarray, lam: float = 0.0) -> np.ndarray:
         """Return the Hessian (d, d), or (dK, dK) in the order of ``parameters.ravel()``.
 
         The squared penalty is in it, a 1-norm has no curvature. Above 4000 rows it is refused.
         """
-        squared = self.penalty.weights(lam, self.operator.shape, intercept=self.intercept)[
-            1
-        ].ravel()
-        if squared.size > _LARGEST_HESSIAN:
+        _, squared = self.penalty.weights(lam, self.operator.shape, intercept=self.intercept)
+        bend = self.penalty.smooth_part(parameters, squared)[2].ravel()
+        if bend.size > _LARGEST_HESSIAN:
             raise ParameterError(
-                f"A Hessian of {squared.size} rows is too large. Use fewer features or classes."
+                f"A Hessian of {bend.size} rows is too large. Use fewer features or classes."
             )
         if self.loss is not None:
-            return self.rows.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)
+            return self.rows.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(bend)
         width, classes = self.operator.shape
         blocks = iter(self.rows.grams(parameters, _PairCurves()))
         full = np.empty((width, classes, width, classes))
@@ -493,7 +1003,7 @@ class FactoredProblem:
             full[:, k, :, k] = next(blocks)
             for j in range(k):
                 full[:, k, :, j] = full[:, j, :, k] = -next(blocks)
-        return full.reshape(squared.size, squared.size) + np.diag(squared)
+        return full.reshape(bend.size, bend.size) + np.diag(bend)
 
     @one_blas_thread()
     def solve(
@@ -522,10 +1032,13 @@ class FactoredProblem:
         cost = max(4, int(share * self.operator.size / _EVALUATIONS))
         cost = cost if self.has_metric else max_iter
         solve = partial(minimise, start=begin, tol=tol, max_iter=max_iter, cost=cost, metric=metric)
-        if self.loss is not None or absolute.any():
+        count = None if absolute.any() else self._metric_rows
+
+        def roots(theta: np.ndarray) -> list[np.ndarray]:
+            return self.hessian_roots(theta, self.penalty.smooth_part(theta, squared)[2], count)
+
+        if self.loss is not None or absolute.any() or not self.penalty.is_square:
             smooth = partial(self._smooth_risk, squared=squared)
-            count = None if absolute.any() else self._metric_rows
-            roots = partial(self.hessian_roots, squared=squared, count=count)
             return solve(_Risk(smooth, absolute), roots, polished=polished)
         # Of softmax, what all classes share at the minimiser is known, (M 1 - mean x) / (K lam):
         # adding w to every class adds <w, mean x - M 1> + (K/2) lam ||w||^2 to the risk, whatever
@@ -539,7 +1052,7 @@ class FactoredProblem:
 
         solution = solve(
             _Risk(between_classes, absolute),
-            lambda theta: self.hessian_roots(_centred(theta) + common, squared, self._metric_rows),
+            lambda theta: roots(_centred(theta) + common),
             polished=polished,
         )
         return replace(solution, parameters=_centred(solution.parameters) + common)
@@ -573,14 +1086,15 @@ class FactoredProblem:
         except OptimisationError:  # all rows may still have what a sample of them has not
             return np.zeros(self.operator.shape), None
         smooth = not absolute.any() and self.has_metric
-        return near, small.hessian_roots(near, squared) if smooth else None
+        bend = self.penalty.smooth_part(near, squared)[2]
+        return near, small.hessian_roots(near, bend) if smooth else None
 
     def hessian_roots(
-        self, parameters: np.ndarray, squared: np.ndarray, count: int | None = None
+        self, parameters: np.ndarray, bend: np.ndarray, count: int | None = None
     ) -> list[np.ndarray]:
         """Return the upper Cholesky factor of each column's block of the Hessian, or nearly so.
 
-        ``squared`` are the weights of the squared penalty, of the parameters' shape. ``count`` rows
+        ``bend`` are the second derivatives of the penalty, of the parameters' shape. ``count`` rows
         may stand for all of a matrix.
         """
         curves = _ColumnCurves(self.loss)
@@ -588,7 +1102,7 @@ class FactoredProblem:
             blocks = self.rows.grams(parameters, curves)
         else:
             blocks = self.rows.sample.near_grams(parameters, curves, count)
-        extras = squared.reshape(len(squared), -1)
+        extras = bend.reshape(len(bend), -1)
         roots = []
         for block, extra in zip(blocks, extras.T, strict=True):  # raised where it is singular
             raised = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))

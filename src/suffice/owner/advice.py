@@ -41,16 +41,24 @@ from suffice.options import (
 from suffice.owner.forecast import Plan, PublicMoments, check_balance, effective_labels
 from suffice.owner.labelled import PublicRows, public_summary
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import Candidates, MeanOperator, choose
+from suffice.owner.mean_operator import (
+    RANKS,
+    MeanOperator,
+    map_worth,
+    operator_maps,
+    people_reach,
+)
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.moments import CLIP, Moments, calibrated_moments
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
+from suffice.owner.scaling import counted_people
 from suffice.owner.source import PublicSource, Source
-from suffice.privacy.calibrate import check_promise, gaussian_multiplier
+from suffice.plain_text import note
+from suffice.privacy.events import check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import round_up
-from suffice.release.columns import Added
-from suffice.release.release import Release
+from suffice.releases.columns import Added
+from suffice.releases.release import Release
 from suffice.tables.columns import Classes, Roles, check_classes, resolve_roles
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
@@ -118,7 +126,8 @@ class PublicFacts:
 def _column_roles(source: Source) -> Roles:
     """Return label and features by name. Of a CSV file nothing but the first line is read."""
     schema = pa.schema([(name, pa.string()) for name in column_names(source.data)])
-    return resolve_roles(schema, label=source.label, features=source.features)
+    label, features, person = source.label, source.features, source.person
+    return resolve_roles(schema, label=label, features=features, person=person)
 
 
 def _row_count(data: Any, column: str) -> int:
@@ -149,7 +158,7 @@ def _without_label(data: Any, roles: Roles) -> Any:
     return data
 
 
-_RANKS, _PRODUCTS = "ranks", "ranks+polynomial:2"  # public feature maps
+_PRODUCTS = "ranks+polynomial:2"  # a public feature map, of moments
 _MOST_PRODUCTS = 300  # coordinates of products: beyond, there are too many for their noise
 _TREES = "hist-gradient-boosting"
 
@@ -179,23 +188,6 @@ class Candidate:
         return None if self.labels is not None else self.correlation_left
 
 
-# Components of a kernel of ranks up to so many rows times epsilon: with more, noise hides them
-# (lab/bench/rule.py).
-_COMPONENTS: Mapping[float, int] = {2_000: 50, 10_000: 100, 40_000: 200, math.inf: 400}
-
-
-def kernel_map(rows: int, epsilon: float) -> str:
-    """Return the feature map for the mean operator of so many public rows.
-
-    Examples
-    --------
-    >>> kernel_map(10_000, 0.1), kernel_map(10_000, 1.0), kernel_map(100_000, 1.0)
-    ('ranks+kernel:50', 'ranks+kernel:100', 'ranks+kernel:400')
-    """
-    size = next(size for most, size in _COMPONENTS.items() if rows * epsilon <= most)
-    return f"ranks+kernel:{size}"
-
-
 def candidates(question: Question, width: int, summary: Summary | None) -> list[Candidate]:
     """Return the releases that protect what is private, without their forecasts.
 
@@ -212,16 +204,16 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
     if question.private == Private.LABELS:
         assert summary is not None  # noqa: S101  # for the type checker: rows are public
         promise["missing"] = "mean" if any(summary.missing.values()) else "error"
-        maps = [None, _RANKS, kernel_map(summary.rows, question.epsilon)]
+        maps = operator_maps(summary, question.epsilon)
         operators = [MeanOperator(**promise, map=name) for name in maps]
-        trees = MeanOperator(**{**promise, "delta": 0.0}, mechanism="response")
+        trees = MeanOperator(**{**promise, "delta": 0.0}, mechanism="response", map=None)
         return [
             *(Candidate(_named("mean operator", operator), operator) for operator in operators),
             Candidate("randomised labels, trees", trees, _TREES),
         ]
     offered = []
     most = max(_MOST_PRODUCTS, width)
-    fitted = [name for name in (_RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
+    fitted = [name for name in (RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
     maps = [None, *fitted] if summary is not None else [None]
     promise["standardize"] = question.public
     if question.delta > 0:
@@ -322,34 +314,34 @@ def heavy_tails(summary: Summary) -> float:
 def _label_forecasts(question: Question, source: Source) -> tuple[PublicFacts, list[Candidate]]:
     """Forecast releases of private labels: feature columns are public, the label is not read."""
     roles, classes = _column_roles(source), len(question.declared_classes)
-    features = _without_label(source.data, roles)
+    person = source.person
+    ids = () if person is None else (person,)
+    features = _without_label(source.data, replace(roles, features=(*roles.features, *ids)))
     label = roles.label if features is source.data else None
     computing = {item.name: getattr(source, item.name) for item in fields(Computing)}
-    public = PublicSource(features, label=label, features=source.features, **computing)
-    rows = MeanOperator(1.0, classes=question.classes, missing="mean").public(public).rows
+    public = PublicSource(
+        features, label=label, features=source.features, person=person, **computing
+    )
+    plain = MeanOperator(1.0, classes=question.classes, missing="mean", map=None)
+    rows = plain.public(public).rows
     summary = rows.summary
     assert summary is not None  # noqa: S101  # for the type checker: it was fitted
     width = len(rows.pipeline.outputs) - 1  # without the intercept
     balance = check_balance(question.balance, classes)
-    labels = effective_labels(summary.rows, question.epsilon, classes, balance)
+    most = 1 if person is None else people_reach(rows, person, classes).rows  # of one person
+    each = question.epsilon / most
+    labels = effective_labels(summary.rows, each, classes, balance)
 
     def forecast(candidate: Candidate) -> Candidate:
         if candidate.estimator is not None:
             return replace(candidate, labels=labels)
-        mapped = rows
-        if candidate.map is not None:  # the same rows, which are not read again
-            fitted = fit_pipeline(
-                summary, roles.features, categories={}, missing="mean", map_spec=candidate.map
-            )
-            mapped = replace(rows, pipeline=fitted)
-        offered = Candidates(mapped, classes)
-        best = choose(offered.every("auto", question.epsilon, question.delta))
-        left = best.utility.correlation / max(offered.without_noise.correlation, _NOTHING)
+        assert isinstance(candidate.mechanism, MeanOperator)  # noqa: S101  # for the type checker
+        mapped = candidate.mechanism.mapped(rows, person)
         return replace(
             candidate,
-            correlation_left=min(left, 1.0),
-            coordinates=len(mapped.pipeline.outputs),
-            noise=best.mechanism,
+            correlation_left=mapped.left,
+            coordinates=len(mapped.rows.pipeline.outputs),
+            noise=mapped.noise,
         )
 
     offered = [forecast(candidate) for candidate in candidates(question, width, summary)]
@@ -360,7 +352,11 @@ def _record_forecasts(question: Question, source: Source) -> tuple[PublicFacts, 
     """Forecast releases of private records by the public table; no other one is read."""
     roles = _column_roles(source)
     features = roles.features
-    count = _row_count(source.data, roles.label or features[0])
+    people = None
+    if source.person is not None:
+        people = counted_people(open_declared(source.data), source)
+    count = 0 if people is None else len(people.people)
+    count = count or _row_count(source.data, roles.label or features[0])
     if question.public is None:
         width = len(features)
         return PublicFacts(count, width), candidates(question, width, None)
@@ -456,12 +452,9 @@ def _cell_noise(mechanism: RandomizedResponse, summary: Summary) -> Iterator[flo
 # Of moments, ranks and their products help where tails are heavy. Where they are light, ranks hide
 # the gaps between clusters.
 _HEAVY = 1.5  # excess kurtosis of half of the columns
-_LIGHT: Mapping[str, float] = {_RANKS: 0.9, _PRODUCTS: 0.82}  # of the worth where tails are light
-# Kernel components beat ranks, and ranks plain rows, on most tables of lab/bench/rule.py, unless
-# noise leaves less than 6 of 7 parts of what it leaves of ranks (epsilon 0.1 without delta).
-_OPERATOR_WORTH: Mapping[str, float] = {"": 1.0, _RANKS: 1.03, "ranks+kernel": 1.2}
+_LIGHT: Mapping[str, float] = {RANKS: 0.9, _PRODUCTS: 0.82}  # of the worth where tails are light
 _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
-    Moments: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.12},
+    Moments: {None: 1.0, RANKS: 1.03, _PRODUCTS: 1.12},
     Rados: {None: 0.98},
     RandomizedResponse: {None: 0.8},
 }
@@ -478,7 +471,7 @@ def _merit(candidate: Candidate, facts: PublicFacts) -> float:
     if candidate.correlation_left is None:  # without public rows: in the order of the list
         return 0.0
     if isinstance(candidate.mechanism, MeanOperator):
-        return candidate.correlation_left * _OPERATOR_WORTH[(candidate.map or "").partition(":")[0]]
+        return candidate.correlation_left * map_worth(candidate.map)
     worth = _WORTH[type(candidate.mechanism)][candidate.map]
     if candidate.map is not None and facts.tails < _HEAVY:
         worth *= _LIGHT[candidate.map]
@@ -488,7 +481,7 @@ def _merit(candidate: Candidate, facts: PublicFacts) -> float:
 _LITTLE = 0.5  # of the signal
 _WHY_MAP = {
     None: "A feature map would gain less than its noise costs.",
-    _RANKS: "Ranks among public rows limit outliers, and their noise is no larger.",
+    RANKS: "Ranks among public rows limit outliers, and their noise is no larger.",
     _PRODUCTS: (
         "Products of ranks let a linear model follow curves. There are rows enough for their noise."
     ),
@@ -506,12 +499,17 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
             f"Randomised labels count as {trees.labels:,.0f} exact ones. Trees want about"
             f" {ENOUGH_LABELS:,}, so these are {enough}."
         )
-    if best.map == _RANKS and name == "mean-operator":
-        yield _WHY_MAP[_RANKS]
+    if best.map == RANKS and name == "mean-operator":
+        yield _WHY_MAP[RANKS]
     elif best.map is not None and name == "mean-operator":
         yield (
             "Smooth functions of ranks let a linear model follow curves. Its coefficients are of"
-            " these functions: for coefficients of your own columns, leave --map out."
+            " these functions."
+        )
+    if best.map is not None and name == "mean-operator":
+        yield (
+            "For coefficients of your own columns use --linear (Python: map=None). It is less"
+            " accurate where labels follow curves."
         )
     elif name == "moments" and question.public is not None:
         if best.map is None and facts.tails < _HEAVY:
@@ -563,12 +561,15 @@ def _commands(question: Question, source: Source, candidate: Candidate) -> tuple
         by_value = isinstance(candidate.mechanism, RandomizedResponse)
         by_value = by_value and question.private == Private.ATTRIBUTES
         unit = "attribute" if by_value else "record"
+    if source.person is not None:
+        unit = "person-labels" if unit == "label" else "person"
     budget = ["ledger", "init", _LEDGER, "--dataset", dataset]
     budget += ["--epsilon", _text(question.epsilon)]
     budget += ["--delta", _text(question.delta)] if question.delta else []
     budget += ["--unit", unit] if unit != "label" else []
     release = ["release", candidate.mechanism.name, *_table_words(source.data)]
     release += ["--label", source.label or "LABEL"]
+    release += [] if source.person is None else ["--person", source.person]
     release += [word for name in source.drop for word in ("--drop", name)]
     release += [] if source.features is None else ["--features", _text(source.features)]
     release += [*_settings(candidate.mechanism)]
@@ -605,6 +606,8 @@ def _settings(mechanism: Any) -> Iterator[str]:
             value = _table_words(value, "PUBLIC")[0]
         elif isinstance(value, list):
             value = tuple(value)
+        if value is None and default is not None:
+            yield from (other.name for other in options[field].others)  # the flag for None
         if value is None or (value == default and field != "classes"):
             continue
         texts = [_text(value)]
@@ -664,6 +667,8 @@ def answer(question: Question, source: Source) -> Advice:
     forecasts = _label_forecasts if question.private == Private.LABELS else _record_forecasts
     with source.running() as opened:
         facts, offered = forecasts(question, opened)
+    if source.person is not None:
+        offered = [one for one in offered if one.mechanism.protects_people]
     if not offered:
         raise ParameterError(
             "Without public rows and without delta there is nothing to compare. Add --delta 1e-6,"
@@ -734,6 +739,7 @@ def advise(
     public: Any = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    person: str | None = None,
     classes: Sequence[Any] = (0, 1),
     balance: float | None = None,
 ) -> Advice:
@@ -763,6 +769,8 @@ def advise(
         The feature columns. Default: all but the label.
     drop : sequence of str
         Columns to leave out.
+    person : str, optional
+        The column of ids: each person is protected, with all labels or all rows.
     classes : sequence
         The labels that can occur. Of two, the last is positive.
     balance : float, optional
@@ -793,10 +801,11 @@ def advise(
         private=private, epsilon=epsilon, delta=delta, public=public, classes=classes,
         balance=balance,
     )  # fmt: skip
-    return answer(question, Source(X, label=label, features=features, drop=tuple(drop)))
+    source = Source(X, label=label, features=features, drop=tuple(drop), person=person)
+    return answer(question, source)
 
 
-def release_advised(
+def release(
     X: Any,
     y: Any = None,
     *,
@@ -810,12 +819,14 @@ def release_advised(
     public: Any = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    person: str | None = None,
     classes: Sequence[Any] = (0, 1),
 ) -> Release:
     """Make the release that `advise` picks: it protects each label, or each record.
 
-    What is released, its feature map and its noise are chosen from public facts alone. The release
-    states its guarantee, and `suffice.learner.fit.fit` knows which learner takes it.
+    What is released, its feature map and its noise are chosen from public facts alone. A note
+    (`suffice.plain_text`) says what was taken and why. The release states its guarantee, and
+    `suffice.learner.fit.fit` knows which learner takes it.
 
     Parameters
     ----------
@@ -829,7 +840,7 @@ def release_advised(
         The ledger that is charged; None for none.
     dataset, request : str, optional
         The data set's name in the ledger, and the name of the request.
-    label, public, features, drop, classes
+    label, public, features, drop, person, classes
         As of `advise`.
 
     Returns
@@ -849,20 +860,24 @@ def release_advised(
     >>> import numpy as np, suffice
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> labels = (X[:, 0] > 0).astype(int)
-    >>> made = suffice.release_advised(X, labels, private="labels", epsilon=1.0, ledger=None)
+    >>> made = suffice.release(X, labels, private="labels", epsilon=1.0, ledger=None)
     >>> made.kind, made.pipeline.map.kind
     ('mean-operator', 'ranks+kernel')
     """
     advice = advise(
         X, epsilon, delta, private=private, label=label, public=public, features=features,
-        drop=drop, classes=classes,
+        drop=drop, person=person, classes=classes,
     )  # fmt: skip
     if advice.best.signal_left is None and advice.best.estimator is None:
         raise ParameterError(
             "No public rows tell which release is good. Pass public rows (public=...), or make one"
             " of the releases that advise lists by its own name."
         )
+    note(
+        f"Released by the rule of advise: {advice.best.name}. By public facts it is the best of"
+        f" {len(advice.candidates)} candidates: {_forecast_words(advice.rows[0])}."
+    )
     return advice.mechanism.release(
-        X, y, label=label, features=features, drop=tuple(drop), ledger=ledger, dataset=dataset,
-        request=request,
+        X, y, label=label, features=features, drop=tuple(drop), person=person, ledger=ledger,
+        dataset=dataset, request=request,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.plain_text import escaped, html_table, text_table
-from suffice.privacy.calibrate import check_epsilon
+from suffice.privacy.events import check_epsilon
 
 Row = Mapping[str, Any]
 Cell = Callable[[Row], str]

@@ -38,15 +38,13 @@ from suffice.owner.source import (
 )
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.release.codec import load
-from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.releases.codec import load
+from suffice.releases.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical, plain
 from suffice.tables.columns import Classes, Roles, canonical_class, resolve_roles
-from suffice.tables.pipeline import Pipeline, evenly_spaced
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.pipeline import Pipeline, evenly_spaced, public_rows
 from suffice.tables.sources import open_columns, open_table
-from suffice.tables.table import Table, narrow_batches, rows_parts
-from suffice.tables.terms import public_rows
+from suffice.tables.table import RowDigest, RowLanes, Table, narrow_batches, rows_parts
 
 
 class LabelFingerprint:
@@ -264,10 +262,11 @@ class Preprocessing:
         computing: Computing,
         *,
         features_listed: bool,
+        person: str | None = None,
     ) -> PublicRows:
         """Read the feature columns once, never the label, and fit the pipeline unless given.
 
-        ``features_listed``: the owner listed the features.
+        ``features_listed``: the owner listed the features. ``person`` is the column of ids.
         """
         if self.pipeline is not None:
             settled = ("categories", "clip", "intercept", "map")
@@ -280,9 +279,9 @@ class Preprocessing:
                     " remove --pipeline-from (Python: pipeline)."
                 )
             features = given_features(self.pipeline, features)
-            roles = resolve_roles(table.schema, label=label, features=features)
+        roles = resolve_roles(table.schema, label=label, features=features, person=person)
+        if self.pipeline is not None:
             return PublicRows(table, roles, self.pipeline, computing=computing)
-        roles = resolve_roles(table.schema, label=label, features=features)
         declared = dict(self.categories or {})
         strange = sorted(set(declared) - set(roles.features))
         if strange:
@@ -296,18 +295,21 @@ class Preprocessing:
         )
         refuse_unfit(summary, declared, features_listed=features_listed, min_count=self.min_count)
         note_oddities(summary, roles.features)
-        fitted = fit_pipeline(
+        return PublicRows(table, roles, self.fitted(summary, roles), summary, computing)
+
+    def fitted(self, summary: Summary, roles: Roles) -> Pipeline:
+        """Return the pipeline of public rows that were read."""
+        pipeline = fit_pipeline(
             summary,
             roles.features,
-            categories=declared,
+            categories=dict(self.categories or {}),
             missing=self.missing,
             clip=self.clip,
             intercept=self.intercept,
             map_spec=self.map,
             min_count=self.min_count,
         )
-        stated = replace(fitted, origin=public_rows(summary.rows_hash))
-        return PublicRows(table, roles, stated, summary, computing)
+        return replace(pipeline, origin=public_rows(summary.rows_hash))
 
 
 def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[str, ...]:
@@ -355,7 +357,7 @@ def open_public(source: PublicSource, pipeline: Pipeline | None, bags: Sequence[
     if pipeline is not None:
         features = [column.name for column in pipeline.columns]
     if features is None:
-        return open_table(source.data, text=[source.label])
+        return open_table(source.data, text=[source.label, source.person])
     return open_columns(source.data, [*features, *bags], label=source.label)
 
 
@@ -367,6 +369,7 @@ _UNSEEN = Assumption(
     "declared by the owner",
 )
 _PUBLIC = ("the feature columns of every row", "the number of rows", "the class list")
+SAME_ID = Assumption("all rows of a person have the same id", "declared by the owner")
 
 
 L = TypeVar("L", bound="LabelledPass")
@@ -485,13 +488,15 @@ class LabelProcedure(Procedure[L], Generic[L]):
     def guarantee(self, exact: L) -> Guarantee:
         """Return the guarantee per label of rows whose scaling is public."""
         event = self.event(exact)
-        some = () if self.public.source.labelled is None else ("which rows have labels",)
+        source = self.public.source
+        some = [] if source.labelled is None else ["which rows have labels"]
+        person = source.person is not None
         return Guarantee(
-            unit=Unit.LABEL,
+            unit=Unit.PERSON_LABELS if person else Unit.LABEL,
             event=event,
             delta=0.0 if event.pure else self.request["delta"],
-            public=(*_PUBLIC, *some),
-            assumptions=(_UNSEEN,),
+            public=(*_PUBLIC, *some, *(["which rows are of one person"] if person else [])),
+            assumptions=(_UNSEEN, SAME_ID) if person else (_UNSEEN,),
         )
 
     def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
@@ -504,6 +509,8 @@ class LabelProcedure(Procedure[L], Generic[L]):
         some = {}
         if labelled is not None:
             some["labelled"] = hashlib.sha256(canonical(plain(labelled))).hexdigest()
+        if self.public.source.person is not None:
+            some["person"] = self.public.source.person
         return {
             "kind": self.kind,
             **self.request,
@@ -541,6 +548,11 @@ class LabelMechanism(Preprocessing, Mechanism[PublicTable]):
         listed = source.features is not None
         table = open_public(source, self.pipeline)
         rows = self.read_public(
-            table, source.label, source.features, source, features_listed=listed
+            table,
+            source.label,
+            source.features,
+            source,
+            features_listed=listed,
+            person=source.person,
         )
         return PublicTable(rows, self.declared_classes(), source)

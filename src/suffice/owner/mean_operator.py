@@ -11,19 +11,30 @@ from public rows: choosing costs no privacy.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain, product
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from suffice.engines.engine import fold
-from suffice.engines.sums import MappedSums, label_weights, lattice_step
-from suffice.errors import ParameterError
+from suffice.engines.summary import Summary
+from suffice.engines.sums import MappedSums, PersonSums, label_weights, lattice_step
+from suffice.errors import ParameterError, TableError
 from suffice.kernels import maps
-from suffice.notes import note
-from suffice.options import REQUIRED, data_option, option, privacy_option
+from suffice.options import (
+    REQUIRED,
+    Group,
+    Option,
+    data_option,
+    option,
+    preprocessing_option,
+    privacy_option,
+)
 from suffice.owner.forecast import (
     EQUAL,
     SIGNALS,
@@ -46,8 +57,8 @@ from suffice.owner.labelled import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Payment, make_release
 from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
-from suffice.privacy.calibrate import check_promise
-from suffice.privacy.events import Event
+from suffice.plain_text import note
+from suffice.privacy.events import Event, Pure, check_promise
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import (
     LARGEST_SUM,
@@ -58,8 +69,9 @@ from suffice.privacy.noise import (
     needs_delta,
 )
 from suffice.privacy.response import Response
-from suffice.release.release import Covariance, Release
-from suffice.tables.columns import Classes
+from suffice.releases.release import Covariance, Release
+from suffice.tables.columns import Classes, person_codes
+from suffice.tables.table import narrow_batches, rows_parts
 
 _ROOT = math.sqrt(2.0) * (1 + 1e-15)  # never below the square root
 
@@ -149,6 +161,86 @@ class Shape:
 _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
 
 
+@dataclass(frozen=True)
+class PeopleReach:
+    """How far all labels of one person move the sums, at most: from public rows and ids."""
+
+    rows: int  # the largest number of rows of a person
+    l1: int  # the largest 1-norm of a person's rows, added up with the worst signs, in steps
+    l2: int  # the largest 2-norm of the same
+
+
+def rows_without_id(person: str) -> str:
+    """Return the error of public rows that are nobody's."""
+    return (
+        f"Some rows have no id in column {person!r}, so that nobody knows whose labels they have."
+        " Fill in the ids, or leave these rows out."
+    )
+
+
+class _PersonNorms(PersonSums):
+    """Adds up the rows of each person, and their 1-norms and 2-norms in steps, rounded up."""
+
+    def __init__(self, public: PublicRows, person: str) -> None:
+        super().__init__(person, 3)
+        self._pipeline, self._step = public.pipeline, lattice_step(public.pipeline.norm_bound)
+
+    def codes_of(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Return whose rows these are, and the rows in steps, off by one in each at most."""
+        people, held = person_codes(batch.column(self.person))
+        if not held.all():
+            raise TableError(rows_without_id(self.person))
+        columns = self._pipeline.encoded(batch)
+        if not np.isfinite(columns).all():
+            self._pipeline.explain_holes(columns)
+        return people, np.rint(self._pipeline.finished(columns) / self._step)
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in public rows and ids."""
+        for part in narrow_batches(batch, len(self._pipeline.outputs)):
+            people, rows = self.codes_of(part)
+            self.add(people, np.vstack([np.ones(len(rows)), *_norms(rows, 1)]).astype(np.int64))
+
+
+def _norms(rows: np.ndarray, added: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds on the norms of rows in steps, each a sum of ``added`` rows off by one step."""
+    width = rows.shape[1]
+    l2 = np.sqrt((rows * rows).sum(axis=1)) + added * math.sqrt(width) + 1  # for rounded floats
+    return np.abs(rows).sum(axis=1) + added * width, np.ceil(l2)
+
+
+def people_reach(public: PublicRows, person: str, classes: int) -> PeopleReach:
+    """Return how far one person's labels move the sums (proofs/person.md).
+
+    Other labels of rows x_i move the sums of two classes by 2 sum_i s_i x_i, s_i = -1, 0 or 1. The
+    farthest has signs throughout: of up to 12 rows all signs are tried. Of more rows, or for more
+    classes, lengths add up.
+    """
+    norms, columns = _PersonNorms(public, person), [*public.roles.features, person]
+    parts = rows_parts(public.table, columns)
+    people, (rows, l1, l2) = public.computing.fold(parts, lambda: deepcopy(norms)).result()
+    if not len(people):
+        raise TableError("The table has no rows.")
+    tried = np.flatnonzero((rows > 1) & (rows <= 12)) if classes == 2 else np.zeros(0, dtype=int)
+    lone = np.delete(l2, tried)
+    tried = tried[l2[tried] > (lone.max() if len(lone) else 0)]  # others decide nothing
+    # The farthest of them, as many as fit into 128 MB with all of their rows.
+    most = 2**24 // (12 * len(public.pipeline.outputs))
+    tried = tried[np.argsort(-l2[tried], kind="stable")][:most]
+    if len(tried):
+        gathered: dict[int, list[np.ndarray]] = {int(people[p]): [] for p in tried}
+        for batch in chain.from_iterable(part.batches() for part in parts):
+            for whose, row in zip(*norms.codes_of(batch), strict=True):
+                if int(whose) in gathered:
+                    gathered[int(whose)].append(row)
+        for place in tried:
+            own = np.array(gathered[int(people[place])])
+            signs = np.array([*product([1.0], *[(-1.0, 1.0)] * (len(own) - 1))])
+            both = _norms(signs @ own, len(own))
+            l1[place], l2[place] = (int(norm.max()) for norm in both)
+    return PeopleReach(int(rows.max()), int(l1.max()), int(l2.max()))
+
+
 class ExactSums(LabelledPass):
     """The exact sums of rows under their labels, and how far one label can move them."""
 
@@ -157,10 +249,12 @@ class ExactSums(LabelledPass):
         public: PublicRows,
         classes: Classes,
         shape: Shape | None,
+        people: PeopleReach | None = None,
         *,
         identified: bool = True,
     ) -> None:
         super().__init__(public, classes, identified=identified)
+        self._people = people
         self._columns = operator_columns(len(classes))
         self._sums = MappedSums(public.pipeline, self._columns)
         self.shape = shape
@@ -193,6 +287,11 @@ class ExactSums(LabelledPass):
         extra = 0.0
         if self.shape is not None:
             (l1, l2), extra = self._shaped.tolist(), 1.0  # rounding: one step per coordinate
+        people = self._people
+        if people is not None:
+            l1, l2 = float(people.l1), float(people.l2)
+            if self.shape is not None:
+                l1, l2 = (people.rows * self._shaped).tolist()
         if self.count * max(l2, reach.l2, 1.0) >= LARGEST_SUM:  # what is summed, and shaped
             raise ParameterError("There are too many rows for exact sums. Release them in parts.")
         return Sensitivity(
@@ -504,10 +603,18 @@ class Candidates:
     chooses its mechanism for equal classes.
 
     With a given pipeline the noise is even. Such releases are merged: noise that is shaped for one
-    owner's few rows gives up most directions, and those of other owners with them.
+    owner's few rows gives up most directions, and those of other owners with them. Where ``people``
+    are protected, shaped noise is for as many labels as a person has at most.
     """
 
-    def __init__(self, public: PublicRows, classes: int, balance: float = EQUAL) -> None:
+    def __init__(
+        self,
+        public: PublicRows,
+        classes: int,
+        balance: float = EQUAL,
+        people: PeopleReach | None = None,
+    ) -> None:
+        self._labels = 1 if people is None else people.rows  # that change together
         rows, count = public.sample()
         step = lattice_step(public.pipeline.norm_bound)
         moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
@@ -515,10 +622,10 @@ class Candidates:
         self._weight = public.pipeline.intercept
         self._is_given = public.summary is None  # nothing was fitted on these rows
         self._codes = rows / step
-
-    @cached_property
-    def _even_reach(self) -> Sensitivity:
-        return self._reach(self._codes)
+        self._even_reach = self._reach(self._codes)
+        if people is not None:
+            l2 = label_change(classes) * people.l2
+            self._even_reach = Sensitivity(2 * people.l1, l2, self._even_reach.dimension)
 
     def _reach(self, rows: np.ndarray) -> Sensitivity:
         """Return how far one label moves the sums of these rows."""
@@ -549,7 +656,7 @@ class Candidates:
 
         On few rows the noise of the intercept hides which class is the larger. Where the mechanism
         is left to public rows, the intercept is then released together with a direction of the
-        features (`pairing`). On fewer still it has a part of epsilon for itself.
+        features (`paired_transform`). On fewer still it has a part of epsilon for itself.
         """
         chosen = choose(self.every(mechanism, epsilon, delta))
         unsure = chosen.intercept_variance > (_UNSURE * self._weight) ** 2
@@ -557,9 +664,10 @@ class Candidates:
             return chosen
         if self._codes.shape[1] > MOST_SHAPED or self._is_given:
             return chosen
-        share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
+        each = epsilon / self._labels
+        share = min(_COUNTED / (self._moments.count * each), _MOST_COUNTED)
         small = share >= _LEAST_COUNTED
-        transform = paired_transform(self._signal, epsilon, _UNSURE, _MOST_UNSURE)
+        transform = paired_transform(self._signal, each, _UNSURE, _MOST_UNSURE)
         if transform is not None:
             pair = self._shaped_laplace(epsilon, Shape.of(transform))
             if small or self._captured(pair) > self._captured(chosen):
@@ -577,7 +685,7 @@ class Candidates:
     def _white_noise(self, candidate: Candidate) -> np.ndarray:
         """Return the variances of a candidate's noise along the white coordinates of the rows."""
         if candidate.mechanism == "response":
-            constant = _response_variance(self._moments, candidate.epsilon)
+            constant = _response_variance(self._moments, candidate.epsilon / self._labels)
             return np.full(self._signal.rank, constant)
         basis, shape = self._signal.white_basis, candidate.shape
         back = np.eye(len(basis)) if shape is None else shape.back()
@@ -587,7 +695,7 @@ class Candidates:
     def _shaped_laplace(self, epsilon: float, shape: Shape) -> Candidate:
         """Return Laplace noise in which the count shares its epsilon with features."""
         reach = self._reach(self._codes @ (shape.matrix.T / 2.0**shape.bits))
-        noise = calibrated_noise("laplace", reach, epsilon)
+        noise = calibrated_noise("laplace", reach, epsilon / self._labels)
         own = noise.variance * self._unit**2 * (shape.back() ** 2).sum(axis=1)
         deviation = math.sqrt(float(own.mean()))
         blank = Utility(0.0, {}, 0.0, 0.0)
@@ -608,7 +716,8 @@ class Candidates:
         weight = share / (1 - share) * max(features, constant) / constant
         weights = np.ones(self._codes.shape[1])
         weights[-1] = weight
-        noise = calibrated_noise("laplace", self._reach(self._codes * weights), epsilon)
+        reach = self._reach(self._codes * weights)
+        noise = calibrated_noise("laplace", reach, epsilon / self._labels)
         own = noise.variance * self._unit**2 / weights**2
         deviation = math.sqrt(float(own.mean()))
         utility = moments.utility((moments.vectors**2).T @ own)
@@ -619,7 +728,7 @@ class Candidates:
         """Return one mechanism: randomised labels, or noise that is even over the coordinates."""
         moments, width = self._moments, self._codes.shape[1]
         if name == "response":
-            variances = _response_variance(moments, epsilon) * moments.values
+            variances = _response_variance(moments, epsilon / self._labels) * moments.values
         else:
             noise = calibrated_noise(name, self._even_reach, epsilon, delta)
             variances = np.full(width, noise.variance * self._unit**2)
@@ -658,11 +767,12 @@ class NoisySums(LabelProcedure[ExactSums]):
 
     kind = "mean-operator"
     best: Candidate
+    people: PeopleReach | None = None
 
     def accumulator(self, *, identified: bool) -> ExactSums:
         """Return empty sums."""
         rows, shape = self.public.rows, self.best.shape
-        return ExactSums(rows, self.public.classes, shape, identified=identified)
+        return ExactSums(rows, self.public.classes, shape, self.people, identified=identified)
 
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
@@ -694,6 +804,7 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
 
     kind = "label-responses"
     best: Candidate
+    people: PeopleReach | None = None
 
     def accumulator(self, *, identified: bool) -> ExactLabels:
         """Return an empty list of labels."""
@@ -701,8 +812,11 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
 
     @cached_property
     def response(self) -> Response:
-        """The most faithful response within epsilon."""
-        return Response.from_epsilon(len(self.public.classes), self.request["epsilon"])
+        """The most faithful response within epsilon, or within a person's share for each label."""
+        epsilon, people = self.request["epsilon"], self.people
+        if people is not None:
+            epsilon *= (1 - 1e-12) / people.rows  # so that the sum below is no more
+        return Response.from_epsilon(len(self.public.classes), epsilon)
 
     def deviation(self, exact: ExactLabels) -> float:
         """Return the predicted noise: it depends on the rows, and the forecast's figure stands."""
@@ -710,15 +824,62 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
         return self.best.deviation
 
     def event(self, exact: ExactLabels) -> Event:
-        """Return what one label costs."""
+        """Return what one label costs, or all labels of a person, whose answers are independent."""
         del exact
-        return self.response.event
+        one, people = self.response.event, self.people
+        return one if people is None else Pure(one.bound * people.rows * (1 + 1e-15))
 
     def contents(self, exact: ExactLabels) -> Contents:
         """Return the randomised labels."""
         answers = exact.randomised(self.response)
         arrays = {"answers": answers, "channel": self.response.matrix}
         return arrays, {"mechanism": "response"}, Covariance("none")
+
+
+RANKS = "ranks"  # the public feature map
+# Components of a kernel of ranks up to so many rows times epsilon: with more, noise hides them
+# (lab/bench/rule.py).
+_COMPONENTS: Mapping[float, int] = {2_000: 50, 10_000: 100, 40_000: 200, math.inf: 400}
+# Kernel components beat ranks, and ranks plain rows, on most tables of lab/bench/rule.py, unless
+# noise leaves less than 6 of 7 parts of what it leaves of ranks (epsilon 0.1 without delta).
+_WORTH: Mapping[str, float] = {"": 1.0, RANKS: 1.03, "ranks+kernel": 1.2}
+
+
+def kernel_map(rows: int, epsilon: float, different: float = math.inf) -> str | None:
+    """Return the kernel map for the mean operator of so many public rows; None if none will do.
+
+    It has fewer components than rows are ``different``, and no more than cost seconds.
+
+    Examples
+    --------
+    >>> kernel_map(10_000, 0.1), kernel_map(10_000, 1.0), kernel_map(100_000, 1.0)
+    ('ranks+kernel:50', 'ranks+kernel:100', 'ranks+kernel:400')
+    """
+    wanted: float = next(size for most, size in _COMPONENTS.items() if rows * epsilon <= most)
+    # Rows times squared components: 2e10 take about ten seconds of one core.
+    wanted = min(wanted, math.sqrt(2e10 / rows))
+    sizes = [size for size in _COMPONENTS.values() if size <= wanted and size < different]
+    return f"ranks+kernel:{sizes[-1]}" if sizes else None
+
+
+def operator_maps(summary: Summary, epsilon: float) -> list[str | None]:
+    """Return the maps that the rule compares for these public rows; None is plain rows."""
+    kernel = kernel_map(summary.rows, epsilon, len(summary.sample.weights))
+    return [None, RANKS, *([] if kernel is None else [kernel])]
+
+
+def map_worth(feature_map: str | None) -> float:
+    """Return what a map of the rule is worth without noise, as a factor of the correlation."""
+    return _WORTH[(feature_map or "").partition(":")[0]]
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRows:
+    """Public rows under one map, and what noise leaves of them."""
+
+    rows: PublicRows
+    noise: str  # the noise that public rows choose
+    left: float  # of the correlation of scores and labels
 
 
 @dataclass(frozen=True)
@@ -770,7 +931,12 @@ class MeanOperator(LabelMechanism):
     balance : float, optional
         Proportion of the positive class that the owner expects, for forecasts alone. Default: equal
         classes. It is never read from labels, and no release depends on it.
-    standardize, clip, intercept, missing, categories, map, pipeline, ...
+    map : str, optional
+        A public feature map, by name. "auto" takes the one that public rows advise, from their
+        number, their spectrum and epsilon; it is as good at most tables as the best one in
+        hindsight (lab/bench/rule.py). None keeps the columns as they are, and so ``coef_`` is of
+        them. A given ``pipeline`` has its own map: maps of different owners do not merge.
+    clip, intercept, missing, categories, pipeline, ...
         How rows become vectors; see `Preprocessing`.
 
     Raises
@@ -789,6 +955,7 @@ class MeanOperator(LabelMechanism):
     """
 
     name = "mean-operator"
+    protects_people = True
     release_help = (
         "Publish a noisy summary of the private labels of public rows.\n\n"
         "The release holds the mean operator, one number per feature: its average, counted plus for"
@@ -806,12 +973,27 @@ class MeanOperator(LabelMechanism):
         choices=OperatorMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
+    _: KW_ONLY
     balance: float | None = data_option(
         None,
         "Proportion of the positive class that you expect, for example 0.12. It is never read from"
         " the labels. Default: equal classes.",
         released=False,
-        kw_only=True,
+    )
+
+    map: str | None = preprocessing_option(
+        "auto",
+        "Public feature map: auto (by public rows), ranks+kernel:100, ranks, ranks+polynomial:2,"
+        " components:50, rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
+        others=[
+            Option(
+                "--linear",
+                "Use no feature map, so that coefficients are of your own columns.",
+                Group.PREPROCESSING,
+                parse=lambda _: None,
+                flag=True,
+            )
+        ],
     )
 
     def __post_init__(self) -> None:
@@ -819,13 +1001,49 @@ class MeanOperator(LabelMechanism):
         check_promise(self)
         check_balance(self.balance, len(self.declared_classes()))
 
+    def public(self, source: PublicSource) -> PublicTable:
+        """Return the public side of a table; "auto" takes the map that public rows advise.
+
+        A given pipeline has its own map, and randomised labels need none.
+        """
+        if self.map != "auto":
+            return super().public(source)
+        plain = replace(self, map=None).public(source)
+        summary = plain.rows.summary
+        if summary is None or self.mechanism == "response":
+            return plain
+        offered = []
+        for name in operator_maps(summary, self.epsilon):
+            mapped = replace(self, map=name).mapped(plain.rows, source.person)
+            offered.append((mapped.left * map_worth(name), name, mapped.rows))
+        _, name, rows = max(offered, key=lambda item: item[0])
+        if name is not None:
+            note(
+                f"Public facts advise the feature map {name}. For coefficients of your own columns"
+                " use --linear (Python: map=None)."
+            )
+        return replace(plain, rows=rows)
+
+    def mapped(self, rows: PublicRows, person: str | None = None) -> MappedRows:
+        """Return public rows that were read under this mechanism's map; no cell is read again."""
+        if self.map is not None and rows.summary is not None:
+            rows = replace(rows, pipeline=self.fitted(rows.summary, rows.roles))
+        classes = len(self.declared_classes())
+        people = None if person is None else people_reach(rows, person, classes)
+        every = Candidates(rows, classes, people=people)
+        best = choose(every.every(self.mechanism, self.epsilon, self.delta))
+        whole = max(every.without_noise.correlation, np.finfo(float).tiny)
+        return MappedRows(rows, best.mechanism, min(best.utility.correlation / whole, 1.0))
+
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
         """Return the procedure that public rows predict to be best."""
-        every = Candidates(public.rows, len(public.classes))
+        person, rows = public.source.person, public.rows
+        people = None if person is None else people_reach(rows, person, len(public.classes))
+        every = Candidates(public.rows, len(public.classes), people=people)
         best = every.best(self.mechanism, self.epsilon, self.delta)
         request = {"mechanism": self.mechanism, "epsilon": self.epsilon, "delta": self.delta}
         procedure = RandomisedLabels if best.mechanism == "response" else NoisySums
-        return procedure(public, request, best)
+        return procedure(public, request, best, people)
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return what each mechanism would do at each epsilon, from public rows alone.
@@ -844,10 +1062,14 @@ class MeanOperator(LabelMechanism):
         """
         public = self.public(source)
         classes = len(public.classes)
-        offered, balance = Candidates(public.rows, classes), check_balance(self.balance, classes)
+        person, balance = source.person, check_balance(self.balance, classes)
+        people = None if person is None else people_reach(public.rows, person, classes)
+        offered = Candidates(public.rows, classes, people=people)
         # Mechanisms are chosen as a release does it, for equal classes; accuracy is predicted for
         # the class balance that is expected.
-        expected = offered if balance == EQUAL else Candidates(public.rows, classes, balance)
+        expected = offered
+        if balance != EQUAL:
+            expected = Candidates(public.rows, classes, balance, people)
         rows = []
         for epsilon in planned_epsilons(epsilons or self.epsilon):
             every = offered.every(self.mechanism, epsilon, self.delta)

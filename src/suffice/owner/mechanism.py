@@ -30,20 +30,19 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
-from suffice.notes import note
 from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
 from suffice.owner.forecast import Plan
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.source import OwnerReport, Source, counted
-from suffice.plain_text import listed
+from suffice.plain_text import listed, note
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
-from suffice.release.codec import decode
-from suffice.release.kinds import kind_named
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.kinds import kind_named
+from suffice.releases.release import Release, encode
 from suffice.strict_json import canonical
 from suffice.tables.columns import Classes, StrangeLabelsError, canonical_class, check_classes
+from suffice.tables.pipeline import Origin, Provenance
 from suffice.tables.table import check_order, order_columns
-from suffice.tables.terms import Origin, Provenance
 
 _BY = "said by the owner"
 _TROUBLE = {
@@ -224,6 +223,21 @@ def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) 
     belong to rows by it. The order of a release's classes is its own: it only says which of two
     is positive.
     """
+    person = source.person is not None
+    if person and not mechanism.protects_people:
+        raise ParameterError(
+            f"{mechanism.name} cannot protect all rows of a person: its release shows how many a"
+            " person has. Remove --person, or use mean-operator, proportions or moments."
+        )
+    if person and source.target is not None:
+        raise ParameterError(
+            "Moments of a number to predict cannot protect all rows of a person. Remove --person,"
+            " or use --label."
+        )
+    if person and source.y is not None:
+        raise ParameterError(
+            "With --person, labels are a column of the table: --label (Python: label=...)."
+        )
     if source.y is not None:
         check_order(source.data, "the labels are in a separate array")
     if payment.ledger is not None:
@@ -234,7 +248,7 @@ def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) 
             " another column, such as a key."
         )
     source.check()
-    if mechanism.classes is None:
+    if mechanism.classes is None or source.target is not None:
         return
     classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset
     folded = [str(name).casefold() for name in classes]
@@ -419,6 +433,7 @@ class Mechanism(ABC, Generic[P]):
     plan_help: ClassVar[str] = ""
     source: ClassVar[type[Source]] = Source
     planner: ClassVar[type[Any] | None] = None
+    protects_people: ClassVar[bool] = False  # whether it can protect all rows of a person together
     classes: Any = None  # the labels that can occur, where a table has one
 
     def __post_init__(self) -> None:

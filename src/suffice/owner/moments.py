@@ -14,7 +14,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from suffice.engines.sums import LONGEST_CODE, MomentSums, MomentTotals, RowCodes
+from suffice.engines.sums import (
+    LONGEST_CODE,
+    MomentSums,
+    MomentTotals,
+    PersonWeights,
+    RowCodes,
+    lattice_step,
+)
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, option, preprocessing_option, privacy_option
 from suffice.owner.forecast import Plan, planned_epsilons
@@ -33,17 +40,17 @@ from suffice.owner.scaling import (
     PrivateTable,
     RecordPass,
     RecordProcedure,
+    counted_people,
     noise_guarantee,
 )
-from suffice.owner.source import LabelledBatch, Source
-from suffice.privacy import calibrate
-from suffice.privacy.calibrate import check_delta, check_promise
-from suffice.privacy.events import Gaussian
+from suffice.owner.source import LabelledBatch, Source, TargetSource
+from suffice.privacy import events
+from suffice.privacy.events import Gaussian, check_delta, check_promise
 from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, Sensitivity
-from suffice.release.release import Covariance, Release
-from suffice.tables.columns import Classes
+from suffice.releases.release import Covariance, Release
+from suffice.tables.columns import Classes, numeric_column
 
 _TAIL_RADIUS = 14.0  # deviations: a coordinate beyond counts as a failure, 2 e^(-98)
 _LEAST_SIGMA = 2.0**24  # steps of a deviation: below, integers are multiplied by a power of two
@@ -73,7 +80,7 @@ class MomentNoise:
 
     event: Gaussian
     weights: BlockWeights
-    blocks: Mapping[str, BlockNoise]  # diagonal, products, mean, operator and counts
+    blocks: Mapping[str, BlockNoise]  # diagonal, products, mean, operator, counts and squares
 
     def add(self, exact: MomentTotals) -> dict[str, np.ndarray]:
         """Return the sums of all blocks with fresh noise, in rows of length 1.
@@ -86,38 +93,54 @@ class MomentNoise:
         if width > 1:
             second[upper] = self.blocks["products"].add(exact.second[upper])
             second.T[upper] = second[upper]
-        return {
+        sums = {
             "second": second,
             "mean": self.blocks["mean"].add(exact.mean),
             "operator": self.blocks["operator"].add(exact.operator),
             "counts": self.blocks["counts"].add(exact.counts),
         }
+        if "squares" in self.blocks:
+            sums["squares"] = self.blocks["squares"].add(exact.squares)
+        return sums
 
 
-def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: float) -> MomentNoise:
+def moments_noise(
+    width: int, rows: int, weights: BlockWeights, multiplier: float, steps: int = 1
+) -> MomentNoise:
     """Return the noise of ``multiplier`` sensitivities on moments of this shape.
 
-    Raises if sums of so many rows would not fit into 64-bit integers.
+    ``steps`` of a weight make one row, where rows have weights; ``rows`` are people then. Raises if
+    sums of so many would not fit into 64-bit integers.
     """
-    columns = 1 if weights.classes == 2 else weights.classes
+    columns = weights.classes if weights.classes > 2 else 1
     # The operator of three classes or more is summed K times, so that it is an integer.
-    times, square, linear = columns, float(LONGEST_CODE) ** -2, 1 / LONGEST_CODE
+    times, square, linear = columns, float(LONGEST_CODE) ** -2, 1 / (LONGEST_CODE * steps)
     # By block how many numbers it has; their reach, that is what the weighted reach of 1 is in its
     # integers; and what an integer is worth, in rows of length 1.
     numbers_of = {
         "diagonal": (width, float(LONGEST_CODE**2), square),
         "products": (width * (width - 1) // 2, LONGEST_CODE**2 / math.sqrt(2), square),
-        "mean": (width, LONGEST_CODE / weights.mean, linear),
-        "operator": (columns * width, times * LONGEST_CODE / weights.operator, linear / times),
-        "counts": (columns, 1 / weights.proportions, 1.0),
+        "mean": (width, LONGEST_CODE * steps / weights.mean, linear),
+        "operator": (
+            columns * width,
+            times * LONGEST_CODE * steps / weights.operator,
+            linear / times,
+        ),
+        "counts": (columns, steps / weights.proportions, 1 / steps),
     }
-    scale = multiplier * weights.sensitivity
+    if not weights.classes:  # a target is an integer as coordinates are
+        reach = float(LONGEST_CODE**2)
+        numbers_of["operator"] = (width, reach / weights.operator, square)
+        numbers_of["counts"] = (1, LONGEST_CODE / weights.proportions, linear)
+        numbers_of["squares"] = (1, reach / weights.square, square)
+    # The sums of weighted products are rounded down: each may move by one more (proofs/person.md).
+    scale = multiplier * (weights.sensitivity + (width * square if steps > 1 else 0.0))
     drawn = {}
     for name, (size, reach, unit) in numbers_of.items():
         if not size:
             continue
         # The least shift at which a deviation has enough steps.
-        shift = max(0, math.ceil(math.log2(_LEAST_SIGMA / (scale * reach))))
+        shift = max(0, math.frexp(lattice_step(_LEAST_SIGMA / (scale * reach), 0))[1] - 1)
         if rows * 2.0**shift / unit >= LARGEST_SUM:
             raise ParameterError("there are too many rows for one release; release in parts.")
         sigma = float(math.ceil(scale * reach * 2.0**shift))
@@ -135,11 +158,12 @@ def moments_noise(width: int, rows: int, weights: BlockWeights, multiplier: floa
 
 
 def calibrated_moments(
-    width: int, classes: int, rows: int, epsilon: float, delta: float
+    width: int, classes: int, rows: int, epsilon: float, delta: float, *, steps: int = 1
 ) -> MomentNoise:
     """Return the least noise on moments that costs at most ``epsilon`` at ``delta``.
 
-    A row has ``width`` coordinates. The weights of the blocks depend on the number of ``rows``.
+    A row has ``width`` coordinates, and a target where there are 0 ``classes``. The weights of
+    the blocks depend on the number of ``rows``, or of people, whose rows have weights in ``steps``.
 
     Examples
     --------
@@ -147,38 +171,64 @@ def calibrated_moments(
     >>> noise.event.epsilon(1e-6) <= 1.0
     True
     """
-    epsilon = calibrate.check_epsilon(epsilon)
-    delta = calibrate.check_delta(delta, positive=True)
-    multiplier = calibrate.gaussian_multiplier(epsilon, delta)
+    epsilon = events.check_epsilon(epsilon)
+    delta = events.check_delta(delta, positive=True)
+    multiplier = events.gaussian_multiplier(epsilon, delta)
     weights = default_weights(classes, multiplier, rows)
-    noise = moments_noise(width, rows, weights, multiplier)
+    noise = moments_noise(width, rows, weights, multiplier, steps)
     while noise.event.epsilon(delta) > epsilon:
         if delta <= 2 * noise.event.tail:
             raise ParameterError(f"delta must exceed {2 * noise.event.tail:.2g} in this dimension.")
         multiplier *= 1 + max(1e-10, 4 * noise.event.slack / epsilon)
-        noise = moments_noise(width, rows, weights, multiplier)
+        noise = moments_noise(width, rows, weights, multiplier, steps)
     return noise
 
 
 class MomentPass(RecordPass):
     """Takes in private records, on any engine; no record, whatever it holds, is an error."""
 
-    def __init__(self, rows: PrivateRows, classes: Classes, *, identified: bool) -> None:
+    def __init__(
+        self,
+        rows: PrivateRows,
+        classes: Classes,
+        people: PersonWeights | None = None,
+        *,
+        identified: bool,
+    ) -> None:
         identified = identified or bool(rows.named_rows)
-        super().__init__(rows.table, rows.roles.features, classes, identified=identified)
+        cells, label = rows.roles.features, rows.roles.label
+        if rows.target is not None and label is not None:
+            cells = (*cells, label)
+        super().__init__(rows.table, cells, classes, identified=identified)
+        self.people = people
         self._rows = rows
         self._codes = RowCodes(rows.pipeline)
-        self._sums = MomentSums(self._codes.width, len(classes))
+        self._sums = MomentSums(self._codes.width + (rows.target is not None), len(classes))
 
     def update(self, batch: LabelledBatch) -> None:
         """Take in private records; no cell is an error.
 
         Cells are read by `PrivateRows.encoded`. A number that is still missing, or not finite,
-        counts as declared.
+        counts as declared. A target is held to its range, and counts as the middle of it where it
+        is missing or not finite.
         """
         super().update(batch)
         columns = self._rows.encoded(batch.rows, self.unknown)
-        self._sums.update((self._codes.of(columns), batch.codes))
+        codes, label = self._codes.of(columns), self._rows.roles.label
+        if self._rows.target is not None and label is not None:
+            low, high = self._rows.target
+            cells = numeric_column(batch.rows.column(label)).astype(np.float64)
+            self.unknown[label] += int(np.count_nonzero(~np.isfinite(cells)))
+            middle, half = low / 2 + high / 2, high / 2 - low / 2
+            held = np.where(np.isfinite(cells), np.clip(cells, low, high), middle)
+            targets = np.clip((held - middle) / half, -1.0, 1.0)
+            codes = np.vstack([codes, np.rint(LONGEST_CODE * targets)])
+        if self.people is None:
+            self._sums.update((codes, batch.codes))
+            return
+        weights, seen = self.people.of(batch.rows)
+        self._sums.update_weighted(codes, batch.codes, weights)
+        self.seen += seen
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
@@ -195,47 +245,72 @@ class NoisyMoments(RecordProcedure[MomentPass]):
     """Second moments, means, means by class and class proportions, with Gaussian noise."""
 
     kind = "moments"
-    unit = Unit.RECORD
     rows: PrivateRows
     size: int
     classes: Classes
     noise: MomentNoise  # calibrated before a record is read
     epsilon: float
     delta: float
+    people: PersonWeights | None = None
+
+    @property
+    def unit(self) -> Unit:  # type: ignore[override]  # it is never set
+        """What is protected."""
+        return Unit.RECORD if self.people is None else Unit.PERSON
 
     def accumulator(self, *, identified: bool) -> MomentPass:
         """Return empty sums."""
-        return MomentPass(self.rows, self.classes, identified=identified)
+        return MomentPass(self.rows, self.classes, self.people, identified=identified)
 
     def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
-        """Return the guarantee per record."""
+        """Return the guarantee per record, or per person."""
         del exact
         origin = self.rows.pipeline.origin
-        return (noise_guarantee(Unit.RECORD, self.noise.event, self.delta, origin=origin),)
+        return (noise_guarantee(self.unit, self.noise.event, self.delta, origin=origin),)
 
     def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release with fresh noise: means of rows of length ``bound``."""
-        bound, two = self.rows.pipeline.bound, len(self.classes) == 2
+        bound = self.rows.pipeline.bound
         means = {name: sums / self.size for name, sums in self.noise.add(exact.result()).items()}
         deviations = {n: block.deviation / self.size for n, block in self.noise.blocks.items()}
         operator, counts = means["operator"].T * bound, means["counts"]
-        # The means of three classes or more sum to zero over classes before noise. So the mean of
-        # the noise over classes is subtracted: it holds nothing else.
-        arrays = {
-            "second_moments": means["second"] * bound**2,
-            "mean": means["mean"] * bound,
-            "operator": operator[:, 0] if two else operator - operator.mean(axis=1, keepdims=True),
-            "proportions": np.array([1 - counts[0], 1 + counts[0]]) / 2 if two else counts,
-        }
-        spread = {
+        arrays = {"second_moments": means["second"] * bound**2, "mean": means["mean"] * bound}
+        spread: dict[str, Any] = {
             "second_noise": deviations["diagonal"] * bound**2,
             "mean_noise": deviations["mean"] * bound,
             "operator_noise": deviations["operator"] * bound,
-            "proportions_noise": deviations["counts"] / (2 if two else 1),
         }
+        if self.rows.target is not None:
+            low, high = self.rows.target
+            arrays["operator"] = operator[:, 0]
+            arrays["target_moments"] = np.concatenate([counts, means["squares"]])
+            spread["target_noise"] = deviations["counts"]
+            spread["target_square_noise"] = deviations["squares"]
+            spread |= {"target": self.rows.roles.label, "low": low, "high": high}
+        elif len(self.classes) == 2:
+            arrays["operator"] = operator[:, 0]
+            arrays["proportions"] = np.array([1 - counts[0], 1 + counts[0]]) / 2
+            spread["proportions_noise"] = deviations["counts"] / 2
+        else:
+            # The means of three classes or more sum to zero over classes before noise. So the mean
+            # of the noise over classes is subtracted: it holds nothing else.
+            arrays["operator"] = operator - operator.mean(axis=1, keepdims=True)
+            arrays["proportions"] = counts
+            spread["proportions_noise"] = deviations["counts"]
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         noise = Covariance("identity", spread["operator_noise"] ** 2)
         return self.released(arrays, {"mechanism": "gaussian", **spread}, noise, guarantees)
+
+
+class NoisyTargetMoments(NoisyMoments):
+    """The same of records that have a number in place of a label, scaled to -1 .. 1."""
+
+    kind = "target-moments"
+
+    def parameters(self, exact: MomentPass) -> Mapping[str, Any]:
+        """Return the public description of the request, with the target and its range."""
+        target = [self.rows.roles.label, *(self.rows.target or ())]
+        return {**super().parameters(exact), "target": target}
 
 
 _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordinate
@@ -278,6 +353,10 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     coordinates, the coordinates themselves, the coordinates by class, and the class proportions. A
     learner trains a linear classifier from them without any row (`MomentClassifier`).
 
+    A number takes the place of labels where a release has a ``target``, whose range is among
+    ``ranges``: ``release(X, y, target="hours", ...)``, or the name of a column. Then a learner
+    predicts the number (`MomentRegressor`).
+
     Rows are private; `PrivateScaling` says how they become vectors. They have no intercept: class
     proportions and means take its place. No record is dropped and none is an error. A cell that is
     missing or not finite counts as declared (``missing``), a label outside ``classes`` as none. The
@@ -314,11 +393,14 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     """
 
     name = "moments"
+    source = TargetSource
+    protects_people = True
     release_help = (
         "Publish noisy means of products of columns, by class.\n\n"
         "The release holds noisy second moments of records: the mean product of every two columns,"
-        " the column means, the means by class and the class proportions. It protects each record"
-        " as a whole. The number of records, the columns and their scaling are public."
+        " the column means, the means by class and the class proportions. With --target, the means"
+        " are those of columns times a number to predict. It protects each record as a whole. The"
+        " number of records, the columns and their scaling are public."
     )
     plan_help = "Predict whether second moments stay useful after noise."
 
@@ -339,18 +421,18 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        rows, classes = self.private_rows(source), self.declared_classes()
+        rows = self.private_rows(source)
+        classes = self.declared_classes() if rows.target is None else ()
         return PrivateTable.of(rows, classes, source)
 
     def choose(self, public: PrivateTable) -> NoisyMoments:
         """Return the noise that was asked for, calibrated by what was declared."""
-        width = len(public.rows.pipeline.outputs)
-        noise = calibrated_moments(
-            width, len(public.classes), public.size, self.epsilon, self.delta
-        )
-        return NoisyMoments(
-            public.rows, public.size, public.classes, noise, self.epsilon, self.delta
-        )
+        width, people = len(public.rows.pipeline.outputs), public.people
+        steps = 1 if people is None else people.one
+        price = (self.epsilon, self.delta)
+        noise = calibrated_moments(width, len(public.classes), public.size, *price, steps=steps)
+        procedure = NoisyMoments if public.classes else NoisyTargetMoments
+        return procedure(public.rows, public.size, public.classes, noise, *price, people)
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
         """Return how much noise a release would have, from public information alone.
@@ -367,8 +449,10 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             raise ParameterError(
                 "A plan reads no private row. Declare ranges or a bound, or name a public table."
             )
-        rows, classes = self.private_rows(source), len(self.declared_classes())
-        size = rows.count() if source.y is None else len(source.y)
+        rows = self.private_rows(source)
+        classes = len(self.declared_classes()) if rows.target is None else 0
+        size = rows.size(source, counted_people(rows.table, source))
+        counted = "records" if source.person is None else "people, whose ids were counted"
         width = len(rows.pipeline.outputs)
         square = 1 / width  # the mean square of a coordinate, in rows of length 1
         if rows.public is not None:
@@ -403,17 +487,20 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             advice = (
                 f"From epsilon = {min(good):g} on, a learner can use how columns vary together."
             )
+        by_label, of_labels = "means by class", "class proportions"
+        if not classes:
+            by_label, of_labels = "means times target", "target mean"
         return Plan(
             title=(
                 "Noise (standard deviation) over the size of what is released, without any private"
-                f" cell: {size:,} records, {width} coordinates"
+                f" cell: {size:,} {counted}, {width} coordinates"
             ),
             columns={
                 "epsilon": "{epsilon:g}".format_map,
                 "products": "{products:.3g}".format_map,
                 "means": "{means:.3g}".format_map,
-                "means by class": "{means_by_class:.3g}".format_map,
-                "class proportions": "{class_proportions:.3g}".format_map,
+                by_label: "{means_by_class:.3g}".format_map,
+                of_labels: "{class_proportions:.3g}".format_map,
                 "": "{verdict}".format_map,
             },
             rows=table,
@@ -428,6 +515,13 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         if self.clip is None and self.bound is None and fitted:
             clipped = replace(self, clip=CLIP)
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
+        low, high = rows.target or (0.0, 0.0)
+        if source.target is not None and not high / 2 - low / 2 > 0:
+            raise ParameterError(
+                f"The target {source.target!r} has no declared range, or one that is too narrow. It"
+                " is never read from private rows. Declare it, for example --range hours=0,100"
+                " (Python: ranges)."
+            )
         pipeline = replace(rows.pipeline, intercept=0.0)
         if pipeline.fill is None:
             pipeline = pipeline.with_missing("zero" if pipeline.map is not None else self.missing)

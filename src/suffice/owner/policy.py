@@ -15,10 +15,10 @@ from typing import Any
 from suffice import strict_json
 from suffice.errors import ParameterError
 from suffice.plain_text import listed
-from suffice.privacy.calibrate import check_delta, check_epsilon
+from suffice.privacy.events import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import NOISES, needs_delta
-from suffice.release.file import read_bounded
+from suffice.releases.file import read_bounded
 
 _MOST_BYTES = 2**20
 _GRANTABLE = ("mean-operator",)
@@ -59,6 +59,8 @@ class Wanted:
     features: tuple[str, ...]
     mapped: bool = False  # whether rows would go through a feature map
     coordinates: int = 0  # that rows would have at least, by arithmetic
+    work: int = 0  # products that mapped rows would take, about, by arithmetic
+    size: int = 0  # bytes of the map in the release, about, by arithmetic
     classes: tuple[str, ...] = ()  # in their canonical spelling
 
 
@@ -85,8 +87,18 @@ class Policy:
         Whether rows may go through a feature map.
     most_coordinates : int
         How many coordinates rows may have, mapped or not: work and memory grow with their square.
+    least_epsilon : float
+        The least epsilon of one request: whoever asks for less costs work, and learns nothing.
+    most_work : int
+        How many products of numbers the rows may take, as estimated from public numbers. The
+        default takes about a minute on one core.
+    most_bytes : int
+        How many bytes the feature map in a release may have, as estimated from public numbers.
     classes : tuple, optional
         The classes of the label column, where the ledger does not declare them.
+    person : str, optional
+        The public column of ids. Whatever is granted then protects all labels of each person, and
+        is charged to the budget per person-labels. Default: each label is protected.
 
     Raises
     ------
@@ -109,7 +121,11 @@ class Policy:
     least_rows: int = 1
     maps: bool = False
     most_coordinates: int = 2000
+    least_epsilon: float = 0.0
+    most_work: int = 2 * 10**10
+    most_bytes: int = 2**23
     classes: tuple[str | int | bool, ...] | None = None
+    person: str | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
@@ -118,14 +134,22 @@ class Policy:
         _check_names("kinds", self.kinds, _GRANTABLE)
         if self.features is not None:
             _check_names("features", self.features, self.features)
-        for field in ("least_rows", "most_coordinates"):
+        if not 0 <= self.least_epsilon <= self.largest_epsilon:
+            raise ParameterError("The policy's least_epsilon must be 0, or up to largest_epsilon.")
+        for field in ("least_rows", "most_coordinates", "most_work", "most_bytes"):
             number = getattr(self, field)
             if type(number) is not int or number < 1:
                 raise ParameterError(f"The policy's {field} must be a positive integer.")
         if not isinstance(self.maps, bool):
             raise ParameterError("The policy's maps must be true or false.")
-        if self.classes is not None:
-            _check_classes(self.classes)
+        classes: Any = self.classes
+        if classes is None:
+            return
+        different = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
+        if not different or not all(isinstance(c, str | int) for c in classes):
+            raise ParameterError(
+                "The policy's classes must be a list of two or more different labels."
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
@@ -150,12 +174,6 @@ def _check_names(field: str, names: Any, allowed: Sequence[str]) -> None:
     if not good or len(set(names)) < len(names) or not set(names) <= set(allowed):
         choice = f", of {', '.join(allowed)}" if field != "features" else ""
         raise ParameterError(f"The policy's {field} must be a list of different names{choice}.")
-
-
-def _check_classes(classes: Any) -> None:
-    different = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
-    if not different or not all(isinstance(c, str | int) for c in classes):
-        raise ParameterError("The policy's classes must be a list of two or more different labels.")
 
 
 class Verdict(StrEnum):
@@ -213,6 +231,10 @@ def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
         reasons.append("no feature maps are granted; propose the rows as they are")
     if wanted.coordinates > policy.most_coordinates:
         reasons.append(too_wide(policy))
+    if wanted.work > policy.most_work or wanted.size > policy.most_bytes:
+        reasons.append("this is too much work, or too large a map; propose a smaller one")
+    if wanted.terms.epsilon < policy.least_epsilon:
+        reasons.append(f"nothing is granted below epsilon {policy.least_epsilon}")
     return reasons
 
 
@@ -269,9 +291,13 @@ def policy_lines(policy: Policy) -> list[tuple[str, str]]:
     ('one request', 'epsilon 1, delta 0')
     """
     features = "all but the label" if policy.features is None else listed(policy.features)
+    least = f"{policy.least_epsilon:g} to " if policy.least_epsilon else ""
     classes = "those of the ledger" if policy.classes is None else listed(policy.classes)
     return [
-        ("one request", f"epsilon {policy.largest_epsilon:g}, delta {policy.largest_delta:g}"),
+        (
+            "one request",
+            f"epsilon {least}{policy.largest_epsilon:g}, delta {policy.largest_delta:g}",
+        ),
         ("mechanisms", listed(policy.mechanisms)),
         ("kinds", listed(policy.kinds)),
         ("columns", features),
@@ -279,4 +305,5 @@ def policy_lines(policy: Policy) -> list[tuple[str, str]]:
         ("rows", f"{policy.least_rows:,} or more"),
         ("feature maps", "allowed" if policy.maps else "not allowed"),
         ("coordinates", f"at most {policy.most_coordinates:,}"),
+        ("work and map", f"at most {policy.most_work:,} products and {policy.most_bytes:,} bytes"),
     ]

@@ -5,6 +5,9 @@ one count to another, in each of the at most r (``overlap``) bags that its row i
 
     D1 = 2 r, D2 = sqrt(2 r), and D1 = r where K = 2 and one count says both.
 
+All labels of a person with c_b rows in bag b move c_b units there: r becomes the largest
+sum_b c_b, and D2 = sqrt(2 q), q the largest sum_b c_b^2.
+
 Which noise counts get follows from sizes and classes. Three mechanisms draw from a Dirichlet, in
 integers (`suffice.privacy.response`). None of them is better than Gaussian noise where that is
 allowed (lab/bench/proportions.py). They are here to be compared with, and `BoundedCounts` to show
@@ -24,7 +27,7 @@ import pyarrow as pa
 from scipy.integrate import quad
 from scipy.special import betaln, xlogy
 
-from suffice.errors import ForeignRowsError, ParameterError, PrivacyError
+from suffice.errors import ForeignRowsError, ParameterError, PrivacyError, TableError
 from suffice.models.simplex import nearest_proportions
 from suffice.options import (
     REQUIRED,
@@ -48,10 +51,15 @@ from suffice.owner.labelled import (
     open_public,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator, RandomisedLabels
+from suffice.owner.mean_operator import MeanOperator, RandomisedLabels, rows_without_id
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment
-from suffice.owner.source import LabelledBatch, LabelledPart, PublicSource, labelled_parts
-from suffice.privacy.calibrate import check_delta, check_epsilon, check_promise
+from suffice.owner.source import (
+    PERSON,
+    LabelledBatch,
+    LabelledPart,
+    PublicSource,
+    labelled_parts,
+)
 from suffice.privacy.dirichlet import (
     DELTA_RULES,
     SIGMA_UNIT,
@@ -59,19 +67,24 @@ from suffice.privacy.dirichlet import (
     largest_sigma,
     least_kappa,
 )
-from suffice.privacy.events import Approximate, Event
+from suffice.privacy.events import Approximate, Event, check_delta, check_epsilon, check_promise
 from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Protection
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise, Sensitivity
 from suffice.privacy.response import draw_balls, enough_balls
-from suffice.release.codec import load
-from suffice.release.release import Covariance, Release, encode
+from suffice.releases.codec import load
+from suffice.releases.release import Covariance, Release, encode
 from suffice.strict_json import canonical
 from suffice.tables.bags import BagDigest, Bags, bag_columns, read_bags
-from suffice.tables.columns import Classes, check_classes, feature_names, resolve_roles
+from suffice.tables.columns import (
+    Classes,
+    check_classes,
+    feature_names,
+    person_codes,
+    resolve_roles,
+)
 from suffice.tables.files import check_ending, write_table
-from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import column_names, open_columns, open_declared, row_count
-from suffice.tables.table import Table
+from suffice.tables.table import Table, hash_rows
 
 _STEP = 2.0**-24  # of a count: so fine that the lattice costs nothing that shows
 
@@ -82,7 +95,8 @@ class BagSizes:
 
     sizes: np.ndarray  # the number of rows of each bag
     classes: int
-    overlap: int = 1  # the largest number of bags that one row is in
+    overlap: int = 1  # the largest number of bags that one row is in; of a person all rows count
+    squares: int | None = None  # the largest sum of squared numbers of a person's rows over bags
 
 
 @dataclass(frozen=True)
@@ -154,7 +168,8 @@ class AdditiveCounts:
 
 def _reach(bags: BagSizes, l1: int, per_set: int) -> Sensitivity:
     steps = round(1 / _STEP)
-    two = math.sqrt(2 * bags.overlap) * (1 + 1e-15)
+    squares = bags.overlap if bags.squares is None else bags.squares
+    two = math.sqrt(2 * squares) * (1 + 1e-15)
     return Sensitivity(l1 * steps, two * steps, per_set * len(bags.sizes))
 
 
@@ -393,6 +408,7 @@ MECHANISMS = (
 )
 _PURE = ("laplace", "laplace-prior")
 _UNSOUND = ("scaled-dirichlet",)
+_DRAWN = ("scaled-dirichlet", "scaled-dirichlet-bounded")
 
 
 def count_noise(
@@ -443,7 +459,8 @@ def every_count_noise(
     """Return every mechanism that exists at this epsilon and delta, by its name."""
     noises = {}
     for name in MECHANISMS:
-        if not delta > 0 and name not in _PURE:
+        drawn = bags.squares is not None and name in _DRAWN  # whose loss is known for one label
+        if drawn or (not delta > 0 and name not in _PURE):
             continue
         try:
             noises[name] = count_noise(name, bags, epsilon, delta, kappa=kappa)
@@ -468,7 +485,26 @@ def check_settings(mechanism: str, delta: float, kappa: int | None, sigma_rule: 
             )
 
 
-def bag_sizes(sizes: Sequence[int], classes: int | Sequence[Any], overlap: int = 1) -> BagSizes:
+def count_reach(table: Table, bags: Bags, person: str | None) -> tuple[int, int | None]:
+    """Return `BagSizes.overlap` and `BagSizes.squares` of bags, from ids where there are any."""
+    if person is None:
+        return bags.overlap, None
+    columns = [person_codes(batch.column(person)) for batch in table.batches([person])]
+    people, held = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if not held.all():
+        raise TableError(rows_without_id(person))
+    whose = np.unique(people, return_inverse=True)[1]
+    pairs = np.stack([np.repeat(whose, bags.codes.shape[1]), bags.codes.ravel()])
+    (owner, _), rows = np.unique(pairs[:, pairs[1] >= 0], axis=1, return_counts=True)
+    return int(np.bincount(owner, rows).max()), int(np.bincount(owner, rows**2).max())
+
+
+def bag_sizes(
+    sizes: Sequence[int],
+    classes: int | Sequence[Any],
+    overlap: int = 1,
+    squares: int | None = None,
+) -> BagSizes:
     """Return the public facts about some bags, checked."""
     rows = np.asarray(sizes)
     if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu" or rows.min() < 1:
@@ -476,11 +512,11 @@ def bag_sizes(sizes: Sequence[int], classes: int | Sequence[Any], overlap: int =
     number = classes if isinstance(classes, int) else len(check_classes(classes))
     if number < 2:
         raise ParameterError("There must be two classes or more.")
-    if not 1 <= overlap <= len(rows):
+    if not 1 <= overlap <= (len(rows) if squares is None else rows.sum()):
         raise ParameterError(
             f"overlap is the largest number of bags that one row is in: from 1 to {len(rows)}."
         )
-    return BagSizes(rows, number, int(overlap))
+    return BagSizes(rows, number, int(overlap), squares)
 
 
 class ExactCounts(LabelledPass):
@@ -582,7 +618,11 @@ class NoisyProportions(LabelProcedure[ExactCounts]):
             usual,
             kind=self.noise.kind,
             public=(features, shown, *others),
-            assumptions=(self.public.formed, *([_ONE_DIRECTION] if one_direction else [])),
+            assumptions=(
+                self.public.formed,
+                *([_ONE_DIRECTION] if one_direction else []),
+                *usual.assumptions[1:],
+            ),
         )
 
     def parameters(self, exact: ExactCounts) -> Mapping[str, Any]:
@@ -633,6 +673,7 @@ def plan_proportions(
     delta: float = 0.0,
     *,
     overlap: int = 1,
+    squares: int | None = None,
     kappa: int | None = None,
 ) -> Plan:
     """Return the predicted error of proportions, mechanism by mechanism; reads no label.
@@ -648,7 +689,10 @@ def plan_proportions(
     delta : float
         Delta, for example 1e-6. Gaussian noise needs a value above 0.
     overlap : int
-        The largest number of bags that one row is in.
+        The largest number of bags that one row is in; of a person, all rows together.
+    squares : int, optional
+        Of a person, the largest sum over bags of squared numbers of rows. Default: each label is
+        protected, not each person.
     kappa : int, optional
         Number that scaled-dirichlet-bounded adds to every count.
 
@@ -672,7 +716,7 @@ def plan_proportions(
     Bags formed at random, or by `suffice release bags`, keep this true.
     Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.
     """
-    bags = bag_sizes(sizes, classes, overlap)
+    bags = bag_sizes(sizes, classes, overlap, squares)
     delta = check_delta(delta)
     rows = []
     for e in planned_epsilons(epsilon):
@@ -899,31 +943,37 @@ class ProportionPlanner(SkewPlanner):
     """What a plan of proportions is made from: sizes of bags and classes, and no label."""
 
     bags: Any = option(None, **BAG_COLUMNS)
+    person: str | None = option(None, **PERSON)
     kappa: int | None = option(None, **KAPPA)
 
     def plan(self) -> Plan:
         """Return the predicted error of every mechanism."""
         check_settings("auto", self.delta, self.kappa, None)
-        sizes, overlap = self._bags()
+        sizes, overlap, squares = self._bags()
         return plan_proportions(
             sizes,
             _class_count(self.classes),
             self.epsilon[0] if len(self.epsilon) == 1 else self.epsilon,
             self.delta,
             overlap=overlap,
+            squares=squares,
             kappa=self.kappa,
         )
 
-    def _bags(self) -> tuple[list[int], int]:
-        """Return the sizes of the bags and how much they overlap."""
+    def _bags(self) -> tuple[list[int], int, int | None]:
+        """Return the sizes of the bags, and how much they, or people, overlap."""
         if not self._has_table():
-            if self.bags is not None:
-                raise ParameterError("--bag cannot be used with --sizes. Remove --bag.")
-            return self._sizes(), 1
+            if self.bags is not None or self.person is not None:
+                given = "--bag" if self.person is None else "--person"
+                raise ParameterError(
+                    f"{given} cannot be used with --sizes. Remove {given}, or name a table."
+                )
+            return self._sizes(), 1, None
         if not self.bags:
             raise ParameterError("Choose the column of bags: --bag COLUMN.")
-        bags = read_bags(open_columns(self.table, bag_columns(self.bags), label=None), self.bags)
-        return bags.sizes.tolist(), bags.overlap
+        table = open_columns(self.table, bag_columns(self.bags), label=None)
+        bags = read_bags(table, self.bags)
+        return bags.sizes.tolist(), *count_reach(table, bags, self.person)
 
 
 def _class_count(classes: Any) -> int:
@@ -1188,6 +1238,7 @@ class LabelProportions(LabelMechanism):
     """
 
     name = "proportions"
+    protects_people = True
     release_help = (
         "Publish the noisy class proportions of bags of rows.\n\n"
         "The release holds the proportion of each class in each bag, that is a group of rows such"
@@ -1234,13 +1285,15 @@ class LabelProportions(LabelMechanism):
         bags = self._bags(table, source.bags, classes)
         features, columns = source.features, bag_columns(source.bags)
         if features is None and self.pipeline is None:
-            features = feature_names(table.schema, {*columns, source.label})
+            features = feature_names(table.schema, {*columns, source.label, source.person})
         for column in columns:  # a bag is no feature, and least of all the label
             resolve_roles(table.schema, label=source.label, features=features, bag=column)
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
         listed = source.features is not None
-        rows = mapped.read_public(table, source.label, features, source, features_listed=listed)
+        rows = mapped.read_public(
+            table, source.label, features, source, features_listed=listed, person=source.person
+        )
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(rows, classes, source, bags, formed)
 
@@ -1249,6 +1302,11 @@ class LabelProportions(LabelMechanism):
         release, ledger, dataset = source.bags, payment.ledger, payment.dataset or ""
         if not isinstance(release, Release):
             return
+        if source.person is not None:
+            raise ParameterError(
+                "Bags that were formed from labels protect each label, not all labels of a person."
+                " Remove --person, or use bags that do not depend on labels."
+            )
         if ledger is not None and not ledger.released(dataset, encode(release.unsigned())):
             raise PrivacyError(
                 "These bags were formed from labels and were not charged to this ledger. Form them"
@@ -1262,7 +1320,13 @@ class LabelProportions(LabelMechanism):
         Sizes are public, so that the choice and the error cost nothing.
         """
         bags = public.bags
-        facts = BagSizes(bags.sizes, len(public.classes), bags.overlap)
+        reach = count_reach(public.rows.table, bags, public.source.person)
+        facts = BagSizes(bags.sizes, len(public.classes), *reach)
+        if facts.squares is not None and self.mechanism in _DRAWN:
+            raise ParameterError(
+                f"--mechanism {self.mechanism} cannot protect all labels of a person. Use laplace"
+                " or gaussian, or remove --person."
+            )
         name, price = self.mechanism, (self.epsilon, self.delta)
         noise: CountNoise
         if name == "auto":
@@ -1290,14 +1354,16 @@ class LabelProportions(LabelMechanism):
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return the predicted error of each mechanism, from the bags of a table."""
         classes = self.declared_classes()
-        columns = bag_columns(source.bags)
-        bags = self._bags(open_public(source, self.pipeline, columns), source.bags, classes)
+        table = open_public(source, self.pipeline, bag_columns(source.bags))
+        bags = self._bags(table, source.bags, classes)
+        overlap, squares = count_reach(table, bags, source.person)
         return plan_proportions(
             bags.sizes.tolist(),
             classes,
             tuple(epsilons) or self.epsilon,
             self.delta,
-            overlap=bags.overlap,
+            overlap=overlap,
+            squares=squares,
             kappa=self.kappa,
         )
 

@@ -46,8 +46,7 @@ from suffice.owner.scaling import (
 )
 from suffice.owner.source import LabelledBatch, Source
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
-from suffice.privacy.calibrate import check_delta, check_promise
-from suffice.privacy.events import Approximate, Unbounded
+from suffice.privacy.events import Approximate, Unbounded, check_delta, check_promise
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 from suffice.privacy.noise import (
     LARGEST_SUM,
@@ -58,7 +57,7 @@ from suffice.privacy.noise import (
     Sensitivity,
 )
 from suffice.privacy.randomness import private_words
-from suffice.release.release import Covariance, Release
+from suffice.releases.release import Covariance, Release
 from suffice.tables.columns import Classes, check_classes
 from suffice.tables.pipeline import Pipeline
 
@@ -1023,7 +1022,7 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
         if len(epsilons) > 1 or self.epsilon is None:
             raise ParameterError("A plan of rados is for one epsilon. Use --epsilon once.")
         rows = self.read_private(source, promised=True, protect=(), boxed=False)
-        size = rows.count()
+        size = rows.size(source, None)
         return _plan_rados(rows, size, self.count_for(size), self.epsilon, self.delta or 1e-6)
 
     def private_rows(self, source: Source) -> PrivateRows:

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from suffice import participant
 from suffice.errors import ParameterError, TableError
 from suffice.options import (
     ByColumn,
@@ -37,13 +38,12 @@ from suffice.owner.source import (
     labelled_parts,
 )
 from suffice.privacy.accounting import Composed
-from suffice.privacy.calibrate import check_delta
-from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
+from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure, check_delta
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Sensitivity
 from suffice.privacy.response import Response
-from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
-from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.releases.columns import Added, Flips, SpreadColumn, declared_pipeline
+from suffice.releases.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
 from suffice.tables.columns import (
     Classes,
@@ -57,7 +57,6 @@ from suffice.tables.columns import (
 from suffice.tables.sources import open_declared
 from suffice.tables.table import Table
 
-_FINE = 20  # one deviation of the noise is 2^20 steps or more: rounding is lost in it
 _LARGEST_STEPS = 2.0**52  # a step more or less is still a float of its own
 
 
@@ -86,7 +85,7 @@ class Lattice:
                 " least 1/4096 of the range, to protect anything, and at most 65,536 times the"
                 " range."
             )
-        step = 2.0 ** (math.floor(math.log2(deviation)) - _FINE)
+        step = participant.grid_step(deviation)
         if not max(abs(added.low), abs(added.high)) / step < _LARGEST_STEPS:
             raise ParameterError(
                 "The range lies too far from zero for its noise. Shift the values, for example by"

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.engines.summary import fit_pipeline
+from suffice.engines.sums import PersonSums, PersonWeights
 from suffice.errors import ParameterError, TableError
 from suffice.kernels.sums import LARGEST_NUMBER
 from suffice.options import (
@@ -39,6 +41,7 @@ from suffice.options import (
 from suffice.owner.labelled import (
     CATEGORIES,
     PIPELINE,
+    SAME_ID,
     CellFingerprint,
     LabelFingerprint,
     given_features,
@@ -48,14 +51,20 @@ from suffice.owner.mechanism import Procedure, Public, as_scaled
 from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.releases.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
 from suffice.tables.columns import Classes, Roles, is_categorical, resolve_roles
-from suffice.tables.pipeline import Column, Pipeline, encode
-from suffice.tables.rowhash import RowLanes
+from suffice.tables.pipeline import (
+    DECLARED,
+    PRIVATE_ROWS,
+    Column,
+    Pipeline,
+    Provenance,
+    encode,
+    public_rows,
+)
 from suffice.tables.sources import column_names, open_columns, open_declared, open_table, row_count
-from suffice.tables.table import Table
-from suffice.tables.terms import DECLARED, PRIVATE_ROWS, Provenance, public_rows
+from suffice.tables.table import RowLanes, Table, rows_parts
 
 _REMEDY = (
     "If these rows are private, the guarantee does not hold. Use other rows, or declare ranges"
@@ -125,14 +134,19 @@ class PrivateRows:
     ranges: Mapping[str, Range] = field(default_factory=dict)  # a number outside counts as an end
     coded: tuple[str, ...] = ()  # columns of their two declared values only, which become -1 and +1
     public: Table | None = None  # that scales come from, where they come from one
+    target: Range | None = None  # of the label, where that is a number
 
     @property
     def named_rows(self) -> tuple[str, ...]:
         """The hashes of the rows that a given pipeline was fitted on, where it names them."""
         return self.pipeline.origin.rows if self.source == "given" else ()
 
-    def count(self) -> int:
-        """Return how many rows the table has."""
+    def size(self, source: Source, people: PersonWeights | None) -> int:
+        """Return how many records there are, or people: then nothing tells how many records."""
+        if people is not None:
+            return len(people.people)
+        if source.y is not None:
+            return len(source.y)
         return row_count(self.table, self.roles.label or self.roles.features[0])
 
     def encoded(self, batch: pa.RecordBatch, unknown: Counter[str]) -> np.ndarray:
@@ -306,8 +320,8 @@ class PrivateScaling:
         label, features = source.label, source.features
         if self.pipeline is not None:
             features = given_features(self.pipeline, features)
-        table = self._private_table(source.data, label, features, scaled_by, public)
-        roles = resolve_roles(table.schema, label=label, features=features)
+        table = self._private_table(source, features, scaled_by, public)
+        roles = resolve_roles(table.schema, label=label, features=features, person=source.person)
         if self.pipeline is not None:
             texts = {c.name for c in self.pipeline.columns if c.categories is not None}
         else:
@@ -315,7 +329,9 @@ class PrivateScaling:
             texts = {
                 n for n in roles.features if n in coded or is_categorical(schema.field(n).type)
             }
-        ranges = self._ranges([n for n in roles.features if n not in texts], protect)
+        target = [] if source.target is None else [source.target]
+        ranges = self._ranges([*(n for n in roles.features if n not in texts), *target], protect)
+        limits = ranges.pop(source.target, None) if source.target is not None else None
         pipeline = self.pipeline
         if pipeline is None and scaled_by == "declared":
             pipeline = self._declared(roles, texts, ranges)
@@ -335,8 +351,11 @@ class PrivateScaling:
                 map_spec=self.map,
                 undeclared="none" if public is None else "error",
             )
-            pipeline = replace(fitted, origin=origin)
-        rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
+            # How many private rows are long is nobody's business.
+            clipped = None if public is None else fitted.clipped
+            pipeline = replace(fitted, origin=origin, clipped=clipped)
+        coding = tuple(protect)
+        rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, coding, public, limits)
         if protect:
             with_codes = _with_codes(rows, self.intercept)
             if self.pipeline is not None and with_codes != self.pipeline:
@@ -348,7 +367,11 @@ class PrivateScaling:
         intercept = self.intercept
         if intercept is None:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
-        return replace(rows, pipeline=replace(pipeline, bound=bound, intercept=intercept))
+        clipped = pipeline.clipped if bound == pipeline.bound else None
+        return replace(
+            rows,
+            pipeline=replace(pipeline, bound=bound, intercept=intercept, clipped=clipped),
+        )
 
     def scaled_by(self, *, promised: bool) -> str:
         """Return where scales come from: a given pipeline, public or private rows, declarations."""
@@ -372,8 +395,7 @@ class PrivateScaling:
 
     def _private_table(
         self,
-        data: Any,
-        label: str | None,
+        source: Source,
         features: Sequence[str] | None,
         scaled_by: str,
         public: Table | None,
@@ -383,20 +405,23 @@ class PrivateScaling:
         Columns with categories, and those that are texts in the public table, are texts, all others
         numbers: no type is read off a private cell, unless scales are as well.
         """
-        coded = list(self.categories or {})
+        coded, data = list(self.categories or {}), source.data
+        target = [] if source.target is None else [source.target]
+        label = None if target else source.label
         if self.pipeline is not None:
             coded = [c.name for c in self.pipeline.columns if c.categories is not None]
         elif scaled_by == "rows":
             if features is None:
-                return open_table(data, text=[label, *coded])
-            uncoded = [name for name in features if name not in coded]
+                return open_table(data, text=[label, source.person, *coded], numbers=target)
+            uncoded = [name for name in (*features, *target) if name not in coded]
             return open_table(open_columns(data, uncoded, label=label), text=coded)
         elif public is not None:
             schema = public.schema
             coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
-        names = column_names(data) if features is None else features
-        numbers = [name for name in names if name != label and name not in coded]
-        return open_declared(data, text=[label, *coded], numbers=numbers)
+        coded = [name for name in coded if name not in target]
+        names = column_names(data) if features is None else [*features, *target]
+        texts = [label, source.person, *coded]
+        return open_declared(data, text=texts, numbers=[n for n in names if n not in texts])
 
     def _ranges(self, numbers: Sequence[str], protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""
@@ -526,7 +551,27 @@ def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
             fill[j] = low
     weight = uncoded.intercept if rows.source == "given" else intercept
     weight = 1.0 if weight is None else weight
-    return replace(uncoded, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)
+    return replace(
+        uncoded,
+        mean=mean,
+        scale=scale,
+        fill=fill,
+        bound=UNCLIPPED,
+        intercept=weight,
+        clipped=None,
+    )
+
+
+def counted_people(table: Table, source: Source) -> PersonWeights | None:
+    """Return how much each person's rows weigh, by one pass over the ids; None without ids."""
+    person = source.person
+    if person is None:
+        return None
+    counts = source.fold(rows_parts(table, [person]), partial(PersonSums, person))
+    people, (rows,) = counts.result()
+    if not len(people):
+        raise TableError(f"No row has an id in column {person!r}. Check the name in --person.")
+    return PersonWeights(person, people, rows)
 
 
 PUBLIC_FACTS = ("the number of rows", "the class list", "the columns and how they are scaled")
@@ -557,12 +602,17 @@ def noise_guarantee(
         Unit.LABEL: ("the feature columns: nothing is promised about them",),
         Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
     }
+    facts = PUBLIC_FACTS
+    assumptions = declared_assumptions(origin)
+    if unit is Unit.PERSON:
+        facts = ("the number of people", *PUBLIC_FACTS[1:])
+        assumptions += (SAME_ID,)
     guarantee = Guarantee(
         unit=unit,
         event=event,
         delta=0.0 if event.pure else delta,
-        public=(*PUBLIC_FACTS, *open_to_all.get(unit, ())),
-        assumptions=declared_assumptions(origin),
+        public=(*facts, *open_to_all.get(unit, ())),
+        assumptions=assumptions,
         columns=tuple(of),
     )
     return as_scaled(guarantee, origin)
@@ -578,9 +628,10 @@ class PrivateTable(Public):
     """What may be seen of private records before they are read."""
 
     rows: PrivateRows
-    size: int  # the number of records, which every guarantee takes as public
+    size: int  # the number of records, or of people, which every guarantee takes as public
     classes: Classes
     source: Source
+    people: PersonWeights | None = None  # who weighs how much, where people are protected
 
     @classmethod
     def of(cls, rows: PrivateRows, classes: Classes, source: Source) -> "PrivateTable":
@@ -592,12 +643,16 @@ class PrivateTable(Public):
                     f"{shared:,} of the {of:,} rows that were used for scaling are also in the"
                     " private table."
                 )
-        size = rows.count() if source.y is None else len(source.y)
-        return cls(rows, size, classes, replace(source, outside="none"))
+        people = counted_people(rows.table, source)
+        size = rows.size(source, people)
+        return cls(rows, size, classes, replace(source, outside="none"), people)
 
     def parts(self) -> Sequence[LabelledPart]:
-        """Return the private records with their labels, in parts."""
-        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
+        """Return the private records with their labels, and ids where there are any, in parts."""
+        roles = self.rows.roles
+        if self.people is not None:
+            roles = replace(roles, features=(*roles.features, self.people.person))
+        return labelled_parts(self.rows.table, roles, self.classes, self.source)
 
 
 class RecordPass(ABC):
@@ -607,9 +662,12 @@ class RecordPass(ABC):
     given pipeline names the rows that it was fitted on.
     """
 
+    people: PersonWeights | None = None
+
     def __init__(
         self, table: Table, features: Sequence[str], classes: Classes, *, identified: bool
     ) -> None:
+        self.seen = np.zeros(2, dtype=np.int64)  # whose rows, as `PersonWeights.seen`
         self.labels = LabelFingerprint(classes, identified=identified)
         self.cells = CellFingerprint(table.schema, features) if identified else None
         self.count = 0
@@ -634,6 +692,7 @@ class RecordPass(ABC):
         if self.cells is not None and other.cells is not None:
             self.cells.merge(other.cells)
         self.count += other.count
+        self.seen += other.seen
         self.unknown.update(other.unknown)
 
     @abstractmethod
@@ -653,13 +712,18 @@ class RecordPass(ABC):
                 f"{outside:,} of {self.count:,} labels are missing or not in the class list;"
                 " they count as none. List all classes with --classes (Python: classes=...)."
             )
+        nobody = self.count - int(self.seen[0])
+        if self.people is not None and nobody:
+            lines.append(f"{nobody:,} of {self.count:,} rows have no id; they count as none.")
         facts = {"outside": outside, "unknown": {n: k for n, k in self.unknown.items() if k}}
         return OwnerReport(tuple(lines), facts=facts) if lines else None
 
     @property
     def fingerprint(self) -> bytes:
         """What identifies the people, and their cells; leaves under the ledger's key only."""
-        return self.labels.result() + (b"" if self.cells is None else self.cells.result())
+        people = self.people
+        whose = b"" if people is None else people.people.tobytes() + people.rows.tobytes()
+        return self.labels.result() + (b"" if self.cells is None else self.cells.result()) + whose
 
 
 R = TypeVar("R", bound=RecordPass)
@@ -678,7 +742,9 @@ class RecordProcedure(Procedure[R]):
     def check(self, exact: R) -> None:
         """Raise if there are no records, or others than were counted: nothing is charged."""
         super().check(exact)
-        if exact.count != self.size:
+        people = exact.people
+        same = exact.count == self.size if people is None else (exact.seen == people.seen).all()
+        if not same:
             raise TableError(
                 "The table changed while it was read. Nothing was charged. Release from a copy that"
                 " nobody writes to."
@@ -692,13 +758,13 @@ class RecordProcedure(Procedure[R]):
 
     def parameters(self, exact: R) -> Mapping[str, Any]:
         """Return the public description of the request."""
-        del exact
         return {
             "kind": self.kind,
             "unit": None if self.unit is None else str(self.unit),
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "records": self.size,
+            "people" if self.unit is Unit.PERSON else "records": self.size,
+            **({} if exact.people is None else {"person": exact.people.person}),
             "classes": list(self.classes),
             "ranges": {name: list(limits) for name, limits in self.rows.ranges.items()},
             "pipeline": self.rows.pipeline.digest(),
@@ -712,7 +778,8 @@ class RecordProcedure(Procedure[R]):
         guarantees: tuple[Guarantee, ...],
     ) -> Release:
         """Return the release; rows are named by what leaves, not by what stays."""
-        details = {"classes": list(self.classes), **details}
+        classes = {"classes": list(self.classes)} if self.classes else {}
+        details = {**classes, **details}
         content = hashlib.sha256(f"{self.kind}\0".encode() + canonical(details))
         for name in sorted(arrays):
             content.update(arrays[name].tobytes())

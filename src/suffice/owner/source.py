@@ -18,10 +18,9 @@ import pyarrow as pa
 from suffice.engines.engine import Computing
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
-from suffice.notes import collected_notes, note
-from suffice.options import data_option, names, output_option
-from suffice.plain_text import listed
-from suffice.release.release import LabelledRows
+from suffice.options import Group, data_option, names, option, output_option
+from suffice.plain_text import collected_notes, listed, note
+from suffice.releases.release import LabelledRows
 from suffice.tables.columns import (
     Classes,
     Roles,
@@ -34,7 +33,7 @@ from suffice.tables.columns import (
 from suffice.tables.databases import Query
 from suffice.tables.files import looks_like_numbers
 from suffice.tables.sources import Picked, Without, open_columns, open_table
-from suffice.tables.table import RowsPart, Table, check_order, sizes_of
+from suffice.tables.table import MemoryTable, RowsPart, Table, check_order, sizes_of
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,13 @@ class OwnerReport:
     lines: tuple[str, ...] = ()  # warnings for the owner's terminal
     shown: tuple[tuple[str, str], ...] = ()  # named figures beside the result
     facts: Mapping[str, Any] = field(default_factory=dict)  # the same for the owner's programs
+
+
+PERSON: dict[str, Any] = {
+    "help": "Column of ids that says whose row each is, for example patient. The release protects"
+    " all rows of a person together. No id leaves, and the column is no feature.",
+    "group": Group.DATA,
+}
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,23 @@ class Source(Computing):
         many=True,
         kw_only=True,
     )
+    # Column of a private number that takes the place of a label, for mechanisms that offer it.
+    target: str | None = field(default=None, kw_only=True)
+    person: str | None = option(None, **PERSON, kw_only=True)
     # A label outside the class list is an error, or no label at all, which weighs nothing (for
     # requests that must not depend on labels).
     outside: Literal["error", "none"] = field(default="error", kw_only=True)
     report: Callable[[OwnerReport], None] | None = field(default=None, kw_only=True)
 
     def check(self) -> None:
-        """Raise unless the labels are given, as an array or as a column, and not as both."""
-        if (self.y is None) == (self.label is None):
+        """Raise unless the labels are given, as an array or as a column, and not as both.
+
+        A target takes their place; where it is an array, it has a name as well.
+        """
+        if self.target is not None:
+            if self.label is not None:
+                raise ParameterError("Give a label or a target, not both. Remove one of them.")
+        elif (self.y is None) == (self.label is None):
             raise ParameterError(
                 "Give the labels once: as an array (y), or as the name of a column (label)."
             )
@@ -98,14 +113,40 @@ class Source(Computing):
             yield opened.prepared()
 
     def prepared(self) -> Self:
-        """Return the same without the columns that are to be left out."""
-        if not self.drop:
-            return self
-        if self.label in self.drop:
+        """Return the same without the columns that are to be left out, a target among the rest."""
+        if self.drop and {self.label, self.target, self.person} & set(self.drop):
             raise ParameterError(
-                "The label cannot be left out. Name other columns with --drop (Python: drop=...)."
+                "The label and the column of ids cannot be left out. Name other columns with"
+                " --drop (Python: drop=...)."
             )
-        return replace(self, data=Without(self.data, tuple(self.drop)), drop=())
+        data = Without(self.data, tuple(self.drop)) if self.drop else self.data
+        if self.target is not None and self.y is not None:
+            if not (hasattr(self.data, "__arrow_c_stream__") or isinstance(self.data, np.ndarray)):
+                raise TableError("The target of a file must be one of its columns. Name it.")
+            table, cells = open_table(data), label_array(self.y)
+            rows = pa.Table.from_batches(table.batches(table.schema.names))
+            if len(cells) != len(rows) or self.target in rows.column_names:
+                raise TableError("Give one target for each row, under a name that no column has.")
+            data = rows.append_column(self.target, cells)
+        if self.target is not None:
+            return replace(self, data=data, drop=(), y=None, label=self.target)
+        return replace(self, data=data, drop=()) if self.drop else self
+
+
+@dataclass(frozen=True)
+class TargetSource(Source):
+    """A source whose records have a label, or a number in its place: a target."""
+
+    label: str | None = data_option(
+        None,
+        "Column that holds the private labels, for example diagnosis. For numbers use --target.",
+        kw_only=True,
+    )
+    target: str | None = data_option(
+        None,
+        "Column that holds a private number to predict, for example hours. Declare its --range.",
+        kw_only=True,
+    )
 
 
 class MissingLabels(StrEnum):
@@ -193,7 +234,9 @@ class LabelledPart(RowsPart):
             rows = slice(start, start := start + batch.num_rows)
             if self.codes is None:
                 labels = batch.column(self.label)
-                codes = label_codes(labels, self.classes, outside=self.outside)
+                codes = np.zeros(len(labels), dtype=np.int64)  # of a target, which has no classes
+                if self.classes:
+                    codes = label_codes(labels, self.classes, outside=self.outside)
             else:
                 codes = self.codes[rows]
                 if len(codes) < batch.num_rows:
@@ -232,12 +275,28 @@ def labelled_parts(
 ) -> list[LabelledPart]:
     """Return the feature columns in parts, with the codes of the labels, and of ``bags`` if given.
 
-    Labels or bags that were given apart are cut where the parts are.
+    Labels or bags that were given apart are cut where the parts are. Raise if a file or a database
+    declares numbers with decimals for the labels, where no label is an error: all would be none.
     """
+    parts = table.parts()
+    kind = None if roles.label is None else table.schema.field(roles.label).type
+    # In a frame the type may say that a label is missing: then pandas has no whole numbers.
+    is_declared = not all(isinstance(part, MemoryTable) for part in parts)
+    if (
+        source.outside == "none"
+        and classes
+        and is_declared
+        and kind is not None
+        and (pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    ):
+        raise TableError(
+            f"Column {roles.label!r} holds numbers with decimals ({kind}), which are no classes."
+            " Store classes as whole numbers or texts. To learn to predict the number, use suffice"
+            f" release moments --target {_quoted_name(roles.label or '')}."
+        )
     codes = None
     if roles.label is None:
         codes = label_codes(source.y, classes, outside=source.outside)
-    parts = table.parts()
     sizes = sizes_of(parts)
     if codes is not None and sizes is not None and sum(sizes) != len(codes):
         raise TableError(

@@ -20,12 +20,12 @@ from suffice.owner.mechanism import Mechanism, Payment, Procedure, Public, make_
 from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
 from suffice.owner.source import Source
 from suffice.participant import MOST_BYTES, Survey
-from suffice.privacy.calibrate import check_delta
+from suffice.privacy.events import check_delta
 from suffice.privacy.guarantee import Assumption, Guarantee
 from suffice.privacy.response import Response
-from suffice.release.columns import Flips, SpreadColumn
-from suffice.release.file import read_bounded
-from suffice.release.release import Release
+from suffice.releases.columns import Flips, SpreadColumn
+from suffice.releases.file import read_bounded
+from suffice.releases.release import Release
 
 _SHOWN = 10  # of many files that cannot be used
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.plain_text import markup, name
-from suffice.release.file import write_whole
+from suffice.releases.file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -222,7 +222,13 @@ def _draw_roc(axes: Any, predictions: Any) -> None:
     classes = range(len(predictions.classes))
     shown = [1] if len(classes) == 2 else [k for k in classes if predictions.shares[k] > 0]
     for k in shown[:_MOST_CURVES]:
-        false, true = _rates(predictions.ranking[:, k], predictions.truth == k)
+        # False and true positives at every threshold, from the highest to the lowest.
+        ranking = predictions.ranking[:, k]
+        order = np.argsort(-ranking, kind="stable")
+        ends = np.append(np.flatnonzero(np.diff(ranking[order])), len(order) - 1)
+        true = np.cumsum((predictions.truth == k)[order])[ends]
+        false = ends + 1 - true
+        false, true = (np.append(0.0, count / count[-1]) for count in (false, true))
         # A dollar sign in the name of a class does not begin a formula.
         label = f"class {name(predictions.classes[k])}".replace("$", r"\$")
         axes.plot(false, true, label=label, **({"color": BLUE} if len(shown) == 1 else {}))
@@ -231,15 +237,6 @@ def _draw_roc(axes: Any, predictions: Any) -> None:
     axes.legend(
         frameon=False, fontsize="small", loc="lower right", title=f"AUC {predictions.auc:.3f}{more}"
     )
-
-
-def _rates(ranking: np.ndarray, of_class: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return false and true positive rates at every threshold, from the highest to the lowest."""
-    order = np.argsort(-ranking, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(ranking[order])), len(order) - 1)
-    true = np.cumsum(of_class[order])[ends]
-    false = ends + 1 - true
-    return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
 
 
 def _draw_calibration(axes: Any, predictions: Any) -> None:

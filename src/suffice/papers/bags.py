@@ -27,9 +27,8 @@ from suffice.learner.weak import (
     operator_of_bags,
     within_bags,
 )
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
-from suffice.release.release import Covariance
+from suffice.models.problem import LOSSES, FactoredProblem
+from suffice.releases.release import Covariance
 
 _SIMILARITIES = ("gaussian", "normalised-cut", "none")
 _RIDGE = 1e-9  # makes classes definite in a part of the graph whose bags are all alike

@@ -40,7 +40,7 @@ from suffice.papers.reproduction import (
     split,
 )
 from suffice.papers.spread import spread_baselines
-from suffice.release.columns import Flips, declared_pipeline
+from suffice.releases.columns import Flips, declared_pipeline
 
 STATES = 256
 LABEL_FLIP = 0.2  # where pixels get Gaussian noise

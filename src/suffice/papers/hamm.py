@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.votes import VoteClassifier
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.parties.contribution import VOTE, AuxiliaryRows, PartyContribution
 from suffice.owner.parties.ensemble import PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, PartyTable, VoteTally, predicted
@@ -45,8 +44,8 @@ from suffice.papers.reproduction import (
     Steps,
     real_numbers,
 )
-from suffice.release.file import write_whole
-from suffice.release.release import Release
+from suffice.releases.file import write_whole
+from suffice.releases.release import Release
 from suffice.tables.columns import Classes, check_classes, label_codes, resolve_roles
 from suffice.tables.pipeline import Column, FeatureMap, Pipeline
 from suffice.tables.sources import open_table
@@ -193,7 +192,7 @@ def auxiliary_of_unit_norm(public: pa.Table, **pipeline: Any) -> AuxiliaryRows:
     fitted = AuxiliaryRows.read(public, **pipeline).pipeline
     scale, intercept = fitted.scale * fitted.bound, fitted.intercept / fitted.bound
     return AuxiliaryRows.read(
-        public, pipeline=replace(fitted, scale=scale, bound=1.0, intercept=intercept)
+        public, pipeline=replace(fitted, scale=scale, bound=1.0, intercept=intercept, clipped=None)
     )
 
 

@@ -34,8 +34,7 @@ from suffice.papers.reproduction import (
     files_of,
     split,
 )
-from suffice.tables.pipeline import Column, Pipeline
-from suffice.tables.terms import DECLARED
+from suffice.tables.pipeline import DECLARED, Column, Pipeline
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from suffice.papers.reproduction import (
     numbers,
 )
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
-from suffice.privacy.calibrate import gaussian_epsilon
+from suffice.privacy.events import gaussian_epsilon
 
 FOLDS = 10  # of every table
 ROUNDS = 1000  # of boosting

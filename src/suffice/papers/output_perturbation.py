@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from suffice.engines.sums import lattice_step
 from suffice.errors import OptimisationError, ParameterError
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.mean_operator import gradient_change
 from suffice.owner.parties.contribution import (
     FITTED_ON_ROWS,
@@ -23,16 +23,15 @@ from suffice.owner.parties.contribution import (
     from_codes,
     operator_weights,
     parameter_radius,
-    parameter_step,
     reach,
 )
 from suffice.owner.parties.ensemble import PartyProcedure, Round
 from suffice.owner.parties.gathering import largest_parameters
-from suffice.release.release import RowSet
+from suffice.releases.release import RowSet
 
 _CERTIFICATE_SHARE = 5e-4  # of the largest change of the gradient, to which the risk is solved
 _REACHABLE_GRADIENT = 1e-8  # per coordinate: what floats can be solved to
-_LATTICE_SHARE = 2.0**-32  # of the sensitivity, rounded: the step of released parameters
+_LATTICE_BITS = 32  # of the sensitivity on the grid of released parameters
 _MAX_ITER = 20_000
 
 
@@ -86,7 +85,7 @@ class Distilled(_ReleasedModel):
             _CERTIFICATE_SHARE * moved, _REACHABLE_GRADIENT * math.sqrt(public.dimension)
         )
         distance = (moved + 2 * self.certificate) / lam
-        self.unit = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE_SHARE
+        self.unit = lattice_step(distance, _LATTICE_BITS)
         two = (distance / self.unit + math.sqrt(public.dimension)) * (1 + 1e-9)
         self.noise = public.noise_within(two)
 
@@ -179,7 +178,7 @@ class Averaged(_ReleasedModel):
         self._lam, classes = lam, len(public.classes)
         two = 2 * largest_parameters(public.auxiliary, classes, lam)
         self.noise = public.noise_within(two)
-        step = parameter_step(parameter_radius(public.auxiliary, classes, lam))
+        step = lattice_step(parameter_radius(public.auxiliary, classes, lam))
         self.unit = step / public.enrolled.count
 
     def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

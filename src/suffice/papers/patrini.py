@@ -1,7 +1,8 @@
 """Patrini, Nielsen & Nock 2016: the mean operator, and what label privacy costs with it.
 
-Figure 1: losses as an even part, which needs no label, and an odd part. Section 4: accuracy on
-public data sets against epsilon.
+Section 2 and Table 1: symmetric proper losses from their generator. Figure 1: losses as an even
+part, which needs no label, and an odd part. Section 4: accuracy on public data sets against
+epsilon.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,14 @@ import numpy as np
 from suffice.errors import ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import design_matrix
-from suffice.models.losses import LOSSES, NOTHING_TO_LEARN, Function, LinearOddLoss, odd_line
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import (
+    LOSSES,
+    NOTHING_TO_LEARN,
+    FactoredProblem,
+    Function,
+    LinearOddLoss,
+    odd_line,
+)
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
 from suffice.pages.plots import draw_utility
 from suffice.pages.report import PageTable, describe_repeats, mean_and_range, paragraphs
@@ -28,6 +35,80 @@ from suffice.papers.reproduction import (
     files_of,
     split,
 )
+
+_GRID = np.linspace(0, 1, 1001)
+_ROUNDING = 1e-9  # of phi's range: how far from symmetric and convex a generator may be
+_HALVINGS = 64  # of the interval in which log p is sought
+_LEAST = np.log(np.finfo(float).tiny)
+
+
+def from_generator(
+    phi: Function, *, slope: Function | None = None, b: float | None = None, name: str = "custom"
+) -> LinearOddLoss:
+    """Return f(z) = a_phi + phi*(-z) / b, with phi* the convex conjugate of ``phi`` on [0, 1].
+
+    phi must be permissible: finite, strictly convex and symmetric about 1/2 on [0, 1]. Then
+    phi*(-z) = phi*(z) - z, so that f is linear-odd with a = 1/b, and f' links a score to the
+    probability p at which phi'(p) is the score. a_phi = phi(0)/b makes f fall to zero. ``b`` is
+    phi(0) - phi(1/2) unless given, so that f(0) = 1 (Nock & Nielsen 2009); the logistic loss is
+    b = 1 with phi(p) = p log p + (1 - p) log(1 - p), Matsushita's phi(p) = -sqrt(p (1 - p)).
+    ``slope`` is phi'; without it derivatives are numerical, and good to about 1e-9.
+    """
+    values = np.asarray(phi(_GRID), dtype=np.float64)
+    if values.shape != _GRID.shape or not np.isfinite(values).all():
+        raise ParameterError("phi must be finite on [0, 1], its ends included.")
+    limit = _ROUNDING * (1 + float(np.ptp(values)))
+    uneven = float(np.abs(values - values[::-1]).max())
+    if uneven > limit:
+        raise ParameterError(
+            f"phi must be symmetric about 1/2: phi(p) - phi(1 - p) reaches {uneven:.3g}."
+        )
+    above = float((values[1:-1] - (values[2:] + values[:-2]) / 2).max())
+    if above > limit or not values[500] < values[0] - limit:
+        raise ParameterError(
+            f"phi must be strictly convex on [0, 1]: it rises {max(above, 0):.3g} above a chord,"
+            f" and phi(0) - phi(1/2) is {values[0] - values[500]:.3g}."
+        )
+    scale = float(values[0] - values[500]) if b is None else float(b)
+    if not (np.isfinite(scale) and scale > 0):
+        raise ParameterError("b must be a positive number.")
+
+    def numerical_slope(p: np.ndarray, step: float = 1e-5) -> np.ndarray:
+        return (phi(p * np.exp(step)) - phi(p * np.exp(-step))) / (2 * p * np.sinh(step))
+
+    derivative = numerical_slope if slope is None else slope
+
+    def even(z: np.ndarray) -> np.ndarray:
+        size = np.abs(z)
+        p = _lesser_share(derivative, size)
+        return (values[0] - phi(p) + size * (0.5 - p)) / scale  # Table 1: phi*(-z) = -p z - phi(p)
+
+    def link(z: np.ndarray) -> np.ndarray:
+        p = _lesser_share(derivative, np.abs(z))
+        return np.where(z > 0, 1 - p, p)
+
+    def even_slope(z: np.ndarray) -> np.ndarray:
+        return np.sign(z) * (0.5 - _lesser_share(derivative, np.abs(z))) / scale
+
+    def second(z: np.ndarray, step: float = 1e-4) -> np.ndarray:
+        return (even_slope(z + step) - even_slope(z - step)) / (2 * step)
+
+    return LinearOddLoss(
+        name, 1 / scale, even=even, slope=even_slope, second=second, link=link, steepest=1.0
+    )
+
+
+def _lesser_share(derivative: Function, size: np.ndarray) -> np.ndarray:
+    """Return p in (0, 1/2] with phi'(p) = -size, or about zero if phi is less steep than that.
+
+    The logarithm of p is halved into: small probabilities keep their relative accuracy.
+    """
+    low, high = np.full(np.shape(size), _LEAST), np.full(np.shape(size), np.log(0.5))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = derivative(np.exp(middle)) > -size
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return np.exp((low + high) / 2)
 
 
 def rho_loss(rho: float) -> LinearOddLoss:
@@ -221,7 +302,7 @@ def private_accuracy(
     clip: float | None = None,
 ) -> tuple[float, str]:
     """Return the test accuracy of a model learnt from one release, and the mechanism it used."""
-    operator = MeanOperator(epsilon, delta, mechanism, clip=clip)
+    operator = MeanOperator(epsilon, delta, mechanism, clip=clip, map=None)
     release = operator.release(data.rows, data.labels, ledger=None)
     model = FactoredClassifier().fit_release(release, data.rows)
     return float(model.score(data.test_rows, data.test_labels)), release.details["mechanism"]
@@ -237,7 +318,7 @@ def without_noise(
 
     ``lams`` go from large to small: each solution is where the next search starts.
     """
-    pipeline = MeanOperator(1.0, clip=clip).public_rows(data.rows).pipeline
+    pipeline = MeanOperator(1.0, clip=clip, map=None).public_rows(data.rows).pipeline
     rows, test = design_matrix(data.rows, pipeline), design_matrix(data.test_rows, pipeline)
     signs = 2.0 * data.labels - 1
     fold = np.arange(len(rows)) % folds

@@ -23,7 +23,7 @@ from suffice.papers.reproduction import (
     require_files,
 )
 from suffice.plain_text import markup
-from suffice.release.file import write_whole
+from suffice.releases.file import write_whole
 
 _PAPERS = (patrini, barber, nock, iyer, hamm)
 

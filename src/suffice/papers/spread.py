@@ -40,7 +40,7 @@ from suffice.learner.spread_likelihood import (
     marginals_of,
     maximise,
 )
-from suffice.release.columns import Added, Flips, declared_pipeline
+from suffice.releases.columns import Added, Flips, declared_pipeline
 
 _ROUNDS = 200
 _STEPS = 20  # of the optimiser, per round

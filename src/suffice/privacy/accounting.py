@@ -11,13 +11,12 @@ however they are chosen (proofs/accounting.md).
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
-from suffice.privacy.calibrate import gaussian_delta
 from suffice.privacy.events import (
     Approximate,
     Event,
@@ -25,6 +24,7 @@ from suffice.privacy.events import (
     Laplace,
     Pure,
     Unbounded,
+    gaussian_delta,
     single_event,
 )
 
@@ -150,20 +150,32 @@ def loss_distribution(event: Event, interval: float = _INTERVAL) -> Any:
     raise ParameterError(f"A {event.name} event has no privacy-loss distribution.")
 
 
+def _joint(counts: Mapping[Event, int]) -> Gaussian | None:
+    """Return one Gaussian that costs exactly as much as these together; None if that is none.
+
+    It is none if one of them is another event, or they hide nothing together.
+    """
+    gaussians = {event: times for event, times in counts.items() if isinstance(event, Gaussian)}
+    if not gaussians or len(gaussians) < len(counts):
+        return None
+    if sum(gaussians.values()) == 1:
+        return next(iter(gaussians))
+    precision = _times((times, event.multiplier**-2) for event, times in gaussians.items())
+    slack = _times((times, event.slack) for event, times in gaussians.items())
+    tail = _times((times, event.tail) for event, times in gaussians.items())
+    try:
+        return Gaussian(precision**-0.5, slack, tail)
+    except ParameterError:
+        return None
+
+
 def _joined(events: Sequence[Event]) -> tuple[Event, ...]:
     """Return the events with all Gaussians as one, which costs exactly as much as they do.
 
     Where no event can state it (they hide nothing together) they stay as they are.
     """
-    gaussians = [event for event in events if isinstance(event, Gaussian)]
-    slack = math.fsum(event.slack for event in gaussians)
-    tail = math.fsum(event.tail for event in gaussians)
-    if len(gaussians) < 2:
-        return tuple(events)
-    precision = math.fsum(event.multiplier**-2 for event in gaussians)
-    try:
-        joint = Gaussian(precision**-0.5, slack, tail)
-    except ParameterError:
+    joint = _joint(Counter(event for event in events if isinstance(event, Gaussian)))
+    if joint is None:
         return tuple(events)
     return (joint, *(event for event in events if not isinstance(event, Gaussian)))
 
@@ -281,78 +293,137 @@ def _within(events: Sequence[Event], delta: float, epsilon: float) -> bool:
     return cost <= (delta - gaussian.tail) * math.exp(-gaussian.slack) * (1 + _AGREES)
 
 
-def fits(charges: Sequence[Event], epsilon: float, delta: float) -> bool:
+@dataclass(eq=False)
+class Tally:
+    """What was charged to a budget: how often each event occurs, the first of all first.
+
+    It says what a list of charges says (`fits`), in a size that does not grow with charges that
+    are alike. A charge of several events is a `Composed` one.
+    """
+
+    charges: int = 0
+    counts: Counter[Event] = field(default_factory=Counter)
+    before: "tuple[Tally, Counter[Event]] | None" = None  # another one, and what this has more
+    divergences: dict[float, float] = field(default_factory=dict)  # that are known, by order
+
+    def add(self, charge: Event) -> None:
+        """Count one more charge, the newest."""
+        self.counts.update(_flat([charge]))
+        self.charges += 1
+        self.divergences.clear()
+
+    def plus(self, charge: Event) -> "Tally":
+        """Return another tally with one more charge."""
+        new = Counter(_flat([charge]))
+        return Tally(self.charges + 1, self.counts + new, (self, new))
+
+
+def _times(pairs: Iterable[tuple[int, float]]) -> float:
+    """Return the sum of times * value of all pairs, rounded once as a list of the values is."""
+    return math.fsum(
+        math.ldexp(value, bit)
+        for times, value in pairs
+        for bit in range(times.bit_length())
+        if times >> bit & 1
+    )
+
+
+def _tallied(charges: Iterable[Event]) -> Tally:
+    """Return what a list of charges, oldest first, says."""
+    tally = Tally()
+    for charge in charges:
+        tally.add(charge)
+    return tally
+
+
+def fits(charges: Iterable[Event] | Tally, epsilon: float, delta: float) -> bool:
     """Say whether a budget (epsilon, delta) allows these charges, oldest first.
 
     Each charge may be chosen by what came out before: the budget holds all the same. A charge of
     several events is a `Composed` one.
     """
-    return _least_epsilon(charges, delta) <= epsilon or _renyi_allows(charges, epsilon, delta)
+    tally = charges if isinstance(charges, Tally) else _tallied(charges)
+    return _least_epsilon(tally, delta) <= epsilon or _renyi_allows(tally, epsilon, delta)
 
 
-def spent_epsilon(charges: Sequence[Event], delta: float) -> float:
+def spent_epsilon(charges: Iterable[Event] | Tally, delta: float) -> float:
     """Return the epsilon of the smallest budget with this delta that allows these charges."""
-    upper = _least_epsilon(charges, delta)
+    tally = charges if isinstance(charges, Tally) else _tallied(charges)
+    upper = _least_epsilon(tally, delta)
     if math.isinf(upper):
-        upper = next((e for e in _POWERS if _renyi_allows(charges, e, delta)), math.inf)
-    if math.isinf(upper) or not _renyi_allows(charges, upper, delta):
+        upper = next((e for e in _POWERS if _renyi_allows(tally, e, delta)), math.inf)
+    if math.isinf(upper) or not _renyi_allows(tally, upper, delta):
         return upper
     lower = 0.0
     while upper - lower > _WIDTH * upper:
         middle = (lower + upper) / 2
-        if _renyi_allows(charges, middle, delta):
+        if _renyi_allows(tally, middle, delta):
             upper = middle
         else:
             lower = middle
     return upper
 
 
-def _shares(events: Sequence[Event]) -> _Shares:
-    return _AFTER_GAUSSIAN if isinstance(events[0], Gaussian) else _AFTER_OTHER
+def _shares(tally: Tally) -> _Shares:
+    first = next(iter(tally.counts))
+    return _AFTER_GAUSSIAN if isinstance(first, Gaussian) else _AFTER_OTHER
 
 
-def _is_covered(events: Sequence[Event], delta: float) -> bool:
+def _is_covered(tally: Tally, delta: float) -> bool:
     """Say whether the deltas that events state, and their tails, stay within their share."""
-    stated = [event.at_delta for event in events if isinstance(event, Approximate)]
-    tails = [event.tail for event in events if isinstance(event, Gaussian)]
-    return math.fsum([*stated, *tails]) <= _shares(events).stated * delta
+    counts = tally.counts.items()
+    stated = [(times, event.at_delta) for event, times in counts if isinstance(event, Approximate)]
+    tails = [(times, event.tail) for event, times in counts if isinstance(event, Gaussian)]
+    return _times([*stated, *tails]) <= _shares(tally).stated * delta
 
 
-def _least_epsilon(charges: Sequence[Event], delta: float) -> float:
+def _least_epsilon(tally: Tally, delta: float) -> float:
     """Return the epsilon from which on a filter without orders allows the charges.
 
     These are the filters of sums and of Gaussians alone, and the first charge by itself.
     """
-    events = _flat(charges)
-    if not events:
+    counts = tally.counts
+    if not counts:
         return 0.0
-    first = composed_epsilon(events, delta) if len(charges) == 1 else math.inf
-    if not _is_covered(events, delta):
+    first = math.inf
+    if tally.charges == 1:
+        first = composed_epsilon(list(counts.elements()), delta)
+    if not _is_covered(tally, delta):
         return first
-    bounds = [event.bound for event in events if isinstance(event, Pure | Approximate)]
-    if len(bounds) == len(events):
-        return min(first, math.fsum(bounds))
-    joined = _joined(events)
-    if len(joined) == 1 and isinstance(joined[0], Gaussian) and joined[0].slack <= _MOST_SLACK:
-        on_grid = Gaussian(joined[0].multiplier, _MOST_SLACK)
-        return min(first, on_grid.epsilon(_shares(events).gaussian * delta))
+    bounds = [
+        (n, event.bound) for event, n in counts.items() if isinstance(event, Pure | Approximate)
+    ]
+    if len(bounds) == len(counts):
+        return min(first, _times(bounds))
+    joint = _joint(counts)
+    if joint is not None and joint.slack <= _MOST_SLACK:
+        on_grid = Gaussian(joint.multiplier, _MOST_SLACK)
+        return min(first, on_grid.epsilon(_shares(tally).gaussian * delta))
     return first
 
 
-def _renyi_allows(charges: Sequence[Event], epsilon: float, delta: float) -> bool:
+def _renyi_allows(tally: Tally, epsilon: float, delta: float) -> bool:
     """Say whether the Renyi divergences of the charges fit at one of the orders of a budget."""
-    events = _flat(charges)
-    known = all(isinstance(event, Pure | Approximate | Gaussian) for event in events)
-    if not events or not known or epsilon <= 0 or delta <= 0 or not _is_covered(events, delta):
+    known = all(isinstance(event, Pure | Approximate | Gaussian) for event in tally.counts)
+    possible = tally.counts and known and epsilon > 0 and delta > 0
+    if not possible or not _is_covered(tally, delta):
         return False
-    counts = Counter(events)
-    log_share = -math.log(_shares(events).renyi * delta / len(_ORDERS))
+    parts = [(tally.counts, tally.divergences)]
+    if tally.before is not None:  # which is known already where several candidates are tried
+        earlier, new = tally.before
+        parts = [(earlier.counts, earlier.divergences), (new, {})]
+    log_share = -math.log(_shares(tally).renyi * delta / len(_ORDERS))
     for multiple in _ORDERS:
         above = multiple * 2 * log_share / epsilon  # the order less one
         order = 1 + above
-        divergence = math.fsum(times * _renyi(event, above) for event, times in counts.items())
         conversion = (log_share - math.log(order)) / above - math.log1p(1 / above)
-        if (divergence + conversion) * (1 + _ROUNDING) <= epsilon:
+        total = 0.0
+        for counts, divergences in parts:
+            if above not in divergences:
+                terms = (times * _renyi(event, above) for event, times in counts.items())
+                divergences[above] = math.fsum(terms)
+            total += divergences[above]
+        if (total + conversion) * (1 + _ROUNDING) <= epsilon:
             return True
     return False
 

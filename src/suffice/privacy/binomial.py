@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.privacy import calibrate
+from suffice.privacy import events
 from suffice.privacy.accounting import CONVOLUTION_ERROR, LEAST_DELTA
 
 _ROUNDING = 1e-9  # relative: far above what a binomial probability and n products lose
@@ -30,7 +30,7 @@ def truncation(trials: int, epsilon: float) -> int:
 
     With beta = 1/(1 + e^(epsilon/2)) it keeps K in [beta (m + 1), m - beta (m + 1)].
     """
-    beta = 1 / (1 + math.exp(calibrate.check_epsilon(epsilon) / 2))
+    beta = 1 / (1 + math.exp(events.check_epsilon(epsilon) / 2))
     low = math.ceil(beta * (trials + 1))
     if 2 * low > trials:
         beta = (trials // 2) / (trials + 1)  # where beta (m + 1) = floor(m / 2)
@@ -54,7 +54,7 @@ def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:
 
     Infinite where the edges alone weigh more: 1 - (1 - P[K = low])^draws > delta.
     """
-    delta = calibrate.read_delta(delta, positive=True)
+    delta = events.read_delta(delta, positive=True)
     if delta <= LEAST_DELTA:
         raise ParameterError(f"delta must exceed {LEAST_DELTA:g} for binomial numbers.")
     remaining = delta * (1 - _ROUNDING) - CONVOLUTION_ERROR

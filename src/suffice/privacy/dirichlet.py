@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammaln, log_expit
 
 from suffice.errors import ParameterError
-from suffice.privacy import calibrate
+from suffice.privacy import events
 
 Vector = NDArray[np.float64]
 SIGMA_UNIT = 2.0**-24  # sigma is a multiple of this, so that parameters are exact integers
@@ -136,7 +136,7 @@ def largest_sigma(
     if rule not in DELTA_RULES:
         raise ParameterError(f"The rule for sigma must be one of {', '.join(DELTA_RULES)}.")
     cost = DELTA_RULES[rule]
-    return _largest(lambda sigma: cost(counts, sigma, calibrate.check_epsilon(epsilon)), delta)
+    return _largest(lambda sigma: cost(counts, sigma, events.check_epsilon(epsilon)), delta)
 
 
 def bounded_sigma(kappa: int, epsilon: float, delta: float) -> float | None:
@@ -147,13 +147,13 @@ def bounded_sigma(kappa: int, epsilon: float, delta: float) -> float | None:
     """
     if isinstance(kappa, bool) or not isinstance(kappa, int) or kappa < 1:
         raise ParameterError("kappa must be a positive integer.")
-    epsilon = calibrate.check_epsilon(epsilon)
+    epsilon = events.check_epsilon(epsilon)
     return _largest(lambda sigma: float(pair_delta(kappa + 1, kappa, sigma, epsilon)), delta)
 
 
 def least_kappa(epsilon: float, delta: float) -> int:
     """Return the smallest kappa for which `bounded_sigma` has a sigma."""
-    target = calibrate.read_delta(delta, positive=True) - _ERROR
+    target = events.read_delta(delta, positive=True) - _ERROR
     if target <= 0:
         raise ParameterError(f"delta must exceed {_ERROR:g} for a Dirichlet mechanism.")
     kappa = 1
@@ -168,7 +168,7 @@ def _largest(cost: Callable[[float], float], delta: float) -> float | None:
     Deltas grow with sigma wherever we have looked; nothing rests on that, since the sigma that is
     returned was itself checked.
     """
-    target = calibrate.read_delta(delta, positive=True) - _ERROR
+    target = events.read_delta(delta, positive=True) - _ERROR
     low, high = SIGMA_UNIT, _MOST_SIGMA
     if cost(low) > target:
         return None

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from suffice import plain_text, strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.plain_text import FromFile
-from suffice.privacy import calibrate
+from suffice.privacy import events
 from suffice.privacy.accounting import Composed, Effort, as_stated, compose_events, event_from_json
 from suffice.privacy.events import Event, Unbounded
 from suffice.strict_json import number
@@ -80,6 +80,16 @@ def words_for(guarantee: "Guarantee") -> UnitWords:
             "party's data", "each party's data as a whole", "all data of any one party",
             "all data of any party", "that party",
         )  # fmt: skip
+    if unit == "person":
+        return UnitWords(
+            "person", "each person, with all of their rows", "all rows of any one person",
+            "all rows of any person", "that person",
+        )  # fmt: skip
+    if unit == "person-labels":
+        return UnitWords(
+            "person's labels", "all labels of each person", "all labels of any one person",
+            "all labels of any person", "that person",
+        )  # fmt: skip
     if unit == "attribute" and not columns:
         return UnitWords(
             "value", "each value of each record, labels included", "any one value",
@@ -110,13 +120,13 @@ def _listed(items: Sequence[str]) -> str:
     return plain_text.listed(items, last=" and ", each=plain_text.phrase)
 
 
-def lists(guarantee: "Guarantee") -> list[str]:
+def lists(public: Sequence[str], assumptions: Sequence[object]) -> list[str]:
     """Return what is public and what is assumed, one line each, as far as there is any."""
     lines = []
-    if guarantee.public:
-        lines.append(f"Public, not protected: {_listed(guarantee.public)}.")
-    if guarantee.assumptions:
-        lines.append(f"Assumes: {'; '.join(map(str, guarantee.assumptions))}.")
+    if public:
+        lines.append(f"Public, not protected: {_listed(public)}.")
+    if assumptions:
+        lines.append(f"Assumes: {'; '.join(map(str, assumptions))}.")
     return lines
 
 
@@ -157,7 +167,7 @@ def guarantee_sentences(guarantee: "Guarantee") -> list[str]:
             "They are not fixed, so do not rely on this number.",
             *([combined] if combined else []),
         ]
-    if delta >= calibrate.NO_PROTECTION_DELTA:
+    if delta >= events.NO_PROTECTION_DELTA:
         return [*sentences, f"With a delta this large, no epsilon is a protection ({cost})."]
     if epsilon > PRACTICALLY_NONE:
         certain = f"reader may become almost certain of {words.any_unit}."
@@ -200,11 +210,11 @@ def about_delta(delta: float, noun: str) -> str:
     Publishing each unit as it is with probability delta, and nothing otherwise, has this delta at
     epsilon = 0: no more is claimed, since a mechanism may be better than its delta.
     """
-    if delta <= calibrate.EXPLAINED_DELTA:
+    if delta <= events.EXPLAINED_DELTA:
         return ""
     least = math.floor(1 / delta)
     often = f"with probability {round_up(delta)}" + (f" (1 in {least})" if least > 1 else "")
-    start = "No protection" if delta >= calibrate.NO_PROTECTION_DELTA else "Large delta"
+    start = "No protection" if delta >= events.NO_PROTECTION_DELTA else "Large delta"
     return (
         f"{start}: in the worst case, a mechanism with delta = {round_up(delta)} reveals each"
         f" {noun} completely {often}."
@@ -272,7 +282,7 @@ def explain(guarantee: "Guarantee") -> Explanation:
         reason = "This release has no guarantee. A reader may become certain."
     elif guarantee.kind == "data-dependent":
         reason = "This release is not differentially private. Its epsilon limits no belief."
-    elif delta >= calibrate.NO_PROTECTION_DELTA:
+    elif delta >= events.NO_PROTECTION_DELTA:
         reason = "With a delta this large, no epsilon limits a belief."
     elif guarantee.scope == "marginal":
         reason = "A reader who combines columns may become certain. No table applies."
@@ -292,7 +302,7 @@ def explain(guarantee: "Guarantee") -> Explanation:
                 f"With a probability of at most {chance}, a result raises the odds by more than a"
                 f" factor of {factor}."
             )
-    if guarantee.unit != "party":
+    if guarantee.unit not in {"party", "person", "person-labels"}:
         many = {"label": "labels", "attribute": "of these values"}.get(guarantee.unit, "records")
         more = ", and a larger delta" if delta else ""
         notes.append(f"A person with k {many} has k times the epsilon{more}.")
@@ -320,6 +330,8 @@ class Unit(_Named):
     LABEL = "label"
     ATTRIBUTE = "attribute"
     RECORD = "record"
+    PERSON_LABELS = "person-labels"
+    PERSON = "person"
     PARTY = "party"
 
     @property
@@ -336,6 +348,8 @@ _CONTAINED: dict[Unit, frozenset[Unit]] = {
     Unit.LABEL: frozenset({Unit.LABEL}),
     Unit.ATTRIBUTE: frozenset({Unit.ATTRIBUTE}),
     Unit.RECORD: frozenset({Unit.RECORD, Unit.ATTRIBUTE, Unit.LABEL}),
+    Unit.PERSON_LABELS: frozenset({Unit.PERSON_LABELS, Unit.LABEL}),
+    Unit.PERSON: frozenset(Unit) - {Unit.PARTY},
     Unit.PARTY: frozenset(Unit),
 }
 
@@ -389,14 +403,14 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        calibrate.check_promise(self)
+        events.check_promise(self)
 
     @classmethod
     def stored(cls, epsilon: float, delta: float) -> "Budget":
         """Return the budget that a ledger holds, also if its delta would be refused today."""
         budget = object.__new__(cls)
-        object.__setattr__(budget, "epsilon", calibrate.check_epsilon(epsilon))
-        object.__setattr__(budget, "delta", calibrate.read_delta(delta))
+        object.__setattr__(budget, "epsilon", events.check_epsilon(epsilon))
+        object.__setattr__(budget, "delta", events.read_delta(delta))
         return budget
 
     def __str__(self) -> str:
@@ -421,7 +435,8 @@ class Guarantee:
     Attributes
     ----------
     unit
-        What is protected: a label, an attribute (one value), a record or a party.
+        What is protected: a label, an attribute (one value), a record, all labels of a person, a
+        person (all rows) or a party.
     event
         The mechanism's privacy loss. ``epsilon`` is computed from it.
     delta
@@ -467,7 +482,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Protection)):
             object.__setattr__(self, name, kind(getattr(self, name)))
-        object.__setattr__(self, "delta", calibrate.read_delta(self.delta))
+        object.__setattr__(self, "delta", events.read_delta(self.delta))
         if (self.kind is Protection.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError(
                 "A guarantee of kind none needs an unbounded event, and no other kind may have one."
@@ -493,7 +508,7 @@ class Guarantee:
         Any other release is published only with ``unprotected=True``. A file may state any delta;
         one of 0.1 or more is no protection, whatever its epsilon.
         """
-        small = self.delta < calibrate.NO_PROTECTION_DELTA
+        small = self.delta < events.NO_PROTECTION_DELTA
         return self.kind is Protection.GLOBAL and self.scope is Scope.JOINT and small
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
@@ -523,7 +538,7 @@ class Guarantee:
         return replace(self, unit=unit)
 
     def __str__(self) -> str:
-        return " ".join([*guarantee_sentences(self), *lists(self)])
+        return " ".join([*guarantee_sentences(self), *lists(self.public, self.assumptions)])
 
     def __repr__(self) -> str:
         columns = f" of {plain_text.listed(self.columns)}" if self.columns else ""
@@ -536,7 +551,9 @@ class Guarantee:
     def _repr_html_(self) -> str:
         """Return the guarantee for a notebook: its sentences, what is public, what it assumes."""
         sentences = plain_text.markup(" ".join(guarantee_sentences(self)))
-        items = "".join(f"<li>{plain_text.markup(line)}</li>" for line in lists(self))
+        items = "".join(
+            f"<li>{plain_text.markup(line)}</li>" for line in lists(self.public, self.assumptions)
+        )
         return f"<div><p>{sentences}</p>{f'<ul>{items}</ul>' if items else ''}</div>"
 
     def to_json(self) -> dict[str, Any]:
@@ -575,7 +592,7 @@ class Guarantee:
         try:
             event = event_from_json(stated.event)
             if isinstance(event, Composed):  # with the epsilon stated
-                delta = calibrate.check_delta(stated.delta)
+                delta = events.check_delta(stated.delta)
                 event = as_stated(event, delta, number(stated.epsilon), effort or Effort())
             guarantee = cls(
                 unit=stated.unit,

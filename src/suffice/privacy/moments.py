@@ -2,8 +2,11 @@
 
 A record is a row w of length at most 1 and a label y of K classes. Four blocks are summed over all
 records, each with a weight: w w^T (weight 1), w (``mean``), w (x) (e_y - 1/K) (``operator``) and
-e_y (``proportions``). For two classes the third is y w and the fourth y, with y = -1 or +1. The
-proof is in ``privacy/proofs/moments.md``.
+e_y (``proportions``). For two classes the third is y w and the fourth y, with y = -1 or +1.
+
+A record may have a number in place of a label: a target y between -1 and 1. Then the third and
+fourth blocks are y w and y as well, and a fifth one is y^2 (``square``). The proofs are in
+``privacy/proofs/moments.md``.
 """
 
 import math
@@ -24,13 +27,13 @@ class BlockWeights:
     Attributes
     ----------
     classes : int
-        The number of classes, at least two.
+        The number of classes, at least two; 0 if records have a target.
     mean : float
         The weight of the sum of rows.
     operator : float
-        The weight of the sums of rows by class.
+        The weight of the sums of rows by class, or of rows times the target.
     proportions : float
-        The weight of the class counts.
+        The weight of the class counts, or of the sum of the target.
 
     Examples
     --------
@@ -46,8 +49,19 @@ class BlockWeights:
 
     def __post_init__(self) -> None:
         sizes = (self.mean, self.operator, self.proportions)
-        if self.classes < 2 or not all(math.isfinite(size) and size > 0 for size in sizes):
+        counted = self.classes == 0 or self.classes >= 2
+        if not counted or not all(math.isfinite(size) and size > 0 for size in sizes):
             raise ParameterError("moments need two classes or more, and positive weights.")
+
+    @property
+    def square(self) -> float:
+        """The weight of the sum of squares of a target: the largest that costs nothing.
+
+        C / 4 of the proof. Beyond ``mean**2 + operator**2 = 2`` a term of it has no proof.
+        """
+        proved = self.mean**2 + self.operator**2 <= 2
+        bent = self.operator**4 / 2 if proved else 0.0
+        return math.sqrt(self.operator**2 + self.proportions**2 + bent)
 
     @property
     def sensitivity(self) -> float:
@@ -62,7 +76,7 @@ def _largest_changes(classes: int, mean: float, operator: float) -> tuple[float,
 
     Class counts are left out. ``total`` and ``cross`` are g and h of the proof.
     """
-    own, others = (1.0, 1.0) if classes == 2 else (1 - 1 / classes, 1 / classes)
+    own, others = (1.0, 1.0) if classes <= 2 else (1 - 1 / classes, 1 / classes)
     total, cross = mean**2 + own * operator**2, mean**2 - others * operator**2
     same_label = 2 * (1 + total / 2) ** 2 if total <= 2 else 4 * total
     other_label = 2 + 2 * total + (cross**2 / 2 if abs(cross) <= 2 else 2 * abs(cross) - 2)
@@ -71,7 +85,7 @@ def _largest_changes(classes: int, mean: float, operator: float) -> tuple[float,
 
 def _count_factor(classes: int) -> float:
     """Return the square of how far another label moves the class counts: y by 2, or e_y."""
-    return 4.0 if classes == 2 else 2.0
+    return 4.0 if classes <= 2 else 2.0
 
 
 def free_proportions_weight(classes: int, mean: float, operator: float) -> float:
@@ -103,7 +117,7 @@ def default_weights(classes: int, multiplier: float, rows: int) -> BlockWeights:
     True
     """
     mean = math.sqrt(_MEAN_SHARE * _TOTAL)
-    share = 1.0 if classes == 2 else classes / (classes - 1)
+    share = 1.0 if classes <= 2 else classes / (classes - 1)
     operator = math.sqrt((1 - _MEAN_SHARE) * _TOTAL * share)
     free = free_proportions_weight(classes, mean, operator)
     weights = BlockWeights(classes, mean, operator, free)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffice.errors import ParameterError
-from suffice.privacy import calibrate, knorm
+from suffice.privacy import events, randomness
 from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
 Integers = NDArray[np.int64]
@@ -142,7 +142,7 @@ class LaplaceNoise(CellNoise):
     def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
         """Return the least noise that costs at most ``epsilon``; no delta is needed."""
         del delta
-        epsilon = calibrate.check_epsilon(epsilon)
+        epsilon = events.check_epsilon(epsilon)
         reach = sensitivity.l1 + 2
         scale = reach / epsilon
         if scale >= LARGEST_SUM:
@@ -191,9 +191,9 @@ class GaussianNoise(CellNoise):
     @classmethod
     def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
         """Return the least noise that costs at most ``epsilon`` at ``delta``."""
-        epsilon = calibrate.check_epsilon(epsilon)
-        delta = calibrate.check_delta(delta, positive=True)
-        multiplier = calibrate.gaussian_multiplier(epsilon, delta)
+        epsilon = events.check_epsilon(epsilon)
+        delta = events.check_delta(delta, positive=True)
+        multiplier = events.gaussian_multiplier(epsilon, delta)
         while (event := cls._event(sensitivity, multiplier)).epsilon(delta) > epsilon:
             if delta <= 2 * event.tail:
                 raise ParameterError(f"delta must exceed {2 * event.tail:.2g} in this dimension.")
@@ -240,7 +240,7 @@ class KNormNoise(Noise):
     def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0) -> Self:
         """Return the least noise that costs at most ``epsilon``; no delta is needed."""
         del delta
-        epsilon = calibrate.check_epsilon(epsilon)
+        epsilon = events.check_epsilon(epsilon)
         scale = sensitivity.l2 / epsilon * (1 + 1e-12)
         return cls(sensitivity, Pure(epsilon), scale)
 
@@ -250,7 +250,7 @@ class KNormNoise(Noise):
         return (self.sensitivity.dimension + 1) * self.scale**2
 
     def _add(self, values: Integers) -> Integers:
-        return values + knorm.sample(values.size, self.scale)
+        return values + randomness.knorm_sample(values.size, self.scale)
 
 
 NOISES: Mapping[str, type[Noise]] = {

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffice.errors import ParameterError
-from suffice.privacy import calibrate
+from suffice.privacy import events
 from suffice.privacy.events import Pure
 from suffice.privacy.randomness import private_blocks
 
@@ -61,7 +61,7 @@ class Response:
 
         More than about 44 cannot be spent: the least probability is 2^-64.
         """
-        epsilon = calibrate.check_epsilon(epsilon)
+        epsilon = events.check_epsilon(epsilon)
         odds = math.exp(min(epsilon, _MOST))
         width = math.ceil(_WHOLE / (states - 1 + odds))
         while (response := cls._uniform(states, width)).event.bound > epsilon:

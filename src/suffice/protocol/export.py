@@ -1,18 +1,23 @@
 """The officer's export: everything that a service has to account for, as one signed document.
 
-An export is one canonical JSON object (RFC 8785). Its ``signature`` is Ed25519 over the same object
-without that field. It says who asked for what and why, what was granted and charged, what each
-release guarantees, budgets, policies, tokens without their secrets, and the audit log. It holds no
-record, no label and no fingerprint of the data.
+An export is one canonical JSON object (RFC 8785). Its ``signature`` is Ed25519 over the SHA-256 of
+the same object without that field, so that a long one can be written piece by piece. It says who
+asked for what and why, what was granted and charged, what each release guarantees, budgets,
+policies, tokens without their secrets, and the audit log. It holds no record, no label and no
+fingerprint of the data.
 
 An export of all data sets has the whole log, so that its reader can check every hash, and compare
 it with an older checkpoint, on a computer that the owner does not control. An export of some data
 sets has their entries alone, without hashes.
 """
 
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, BinaryIO, Self
 
 from suffice import strict_json
 from suffice.errors import (
@@ -26,12 +31,14 @@ from suffice.owner.ledger.ledger import check_continues
 from suffice.owner.ledger.log import Checkpoint, LogEntry, checked_chain
 from suffice.owner.ledger.tokens import TokenRecord
 from suffice.owner.policy import Policy, Terms
-from suffice.release.file import read_bounded, write_whole
-from suffice.release.release import Signature
-from suffice.release.signing import check_signature, check_signer, fingerprint, sign_message
+from suffice.privacy.guarantee import Guarantee, guarantee_sentences
+from suffice.protocol.messages import Answer, Countered, Granted, Proposal
+from suffice.releases.file import read_bounded, write_whole
+from suffice.releases.release import Signature
+from suffice.releases.signing import check_signature, check_signer, fingerprint, signing_key
 
 MOST_BYTES = 2**26
-_KIND, _VERSION = "export", 1
+_KIND, _VERSION = "export", 2
 _HEAD = {"suffice", "version", "key", "signature"}
 
 
@@ -225,7 +232,7 @@ class Export:
         signature = Signature(bytes.fromhex(signer.key), bytes.fromhex(signer.signature))
         signed = {name: value for name, value in document.items() if name != "signature"}
         try:
-            check_signature(signature, strict_json.canonical(signed))
+            check_signature(signature, _signed(hashlib.sha256(strict_json.canonical(signed))))
         except SignatureError:
             raise SignatureError("The signature does not belong to this export.") from None
         members = {name: value for name, value in document.items() if name not in _HEAD}
@@ -265,18 +272,84 @@ class Export:
             )
 
 
-def sign_export(content: ExportContent, private_key: str | Path) -> Export:
-    """Return an export, signed with the private key in a file; its log is checked as in `load`."""
-    _check_log(content)
-    signature = sign_message(
-        private_key, lambda public: strict_json.canonical(_document(content, public))
+def write_export(
+    file: BinaryIO, members: Mapping[str, Iterable[bytes]], private_key: str | Path
+) -> None:
+    """Write an export, signed with the private key in a file, from the JSON of its members.
+
+    Each member comes in pieces of its canonical form, which are written as they come.
+    """
+    key = signing_key(private_key)
+    head = {"suffice": _KIND, "version": _VERSION, "key": key.public_key().public_bytes_raw().hex()}
+    whole = {**members, **{name: [strict_json.canonical(value)] for name, value in head.items()}}
+    hashed = hashlib.sha256()
+
+    def write(piece: bytes) -> None:
+        hashed.update(piece)
+        file.write(piece)
+
+    begun = False
+    for name in sorted(name for name in whole if name < "signature"):
+        write(b'%b"%b":' % (b"," if begun else b"{", name.encode()))
+        begun = True
+        for piece in whole[name]:
+            write(piece)
+    rest = b"".join(
+        b',"%b":%b' % (name.encode(), b"".join(whole[name]))
+        for name in sorted(name for name in whole if name > "signature")
     )
-    return Export(content, signature)
+    hashed.update(rest + b"}")
+    file.write(b',"signature":"%b"%b}' % (key.sign(_signed(hashed)).hex().encode(), rest))
+
+
+def _signed(hashed: Any) -> bytes:
+    """Return what is signed of an export whose SHA-256 this is."""
+    return f"suffice export {_VERSION} sha256 {hashed.hexdigest()}\n".encode()
 
 
 def _document(content: ExportContent, key: bytes) -> dict[str, Any]:
-    """Return what is signed."""
+    """Return all but the signature."""
     return {**strict_json.plain(content), "suffice": _KIND, "version": _VERSION, "key": key.hex()}
+
+
+def proposal_record(
+    proposal: Proposal,
+    received: datetime,
+    answer: Answer | None = None,
+    guarantees: Sequence[Guarantee] = (),
+) -> ProposalRecord:
+    """Return what an export says of a proposal, without its senders and its state."""
+    return ProposalRecord(
+        proposal=proposal.digest,
+        received=received.isoformat(),
+        senders=(),
+        purpose=proposal.purpose,
+        kind=proposal.kind,
+        terms=proposal.terms,
+        rows=proposal.rows.count,
+        features=proposal.features,
+        classes=proposal.classes,
+        state="",
+        reasons=getattr(answer, "reasons", ()),
+        offer=answer.terms if isinstance(answer, Countered) else None,
+        release=answer.release if isinstance(answer, Granted) else None,
+        guarantees=tuple(
+            GuaranteeRecord(
+                unit=str(guarantee.unit),
+                epsilon=None if guarantee.epsilon is None else finite(guarantee.epsilon),
+                delta=guarantee.delta,
+                sentences=tuple(guarantee_sentences(guarantee)),
+                public=tuple(str(text) for text in guarantee.public),
+                assumes=tuple(str(assumption) for assumption in guarantee.assumptions),
+            )
+            for guarantee in guarantees
+        ),
+    )
+
+
+def finite(value: float) -> float | None:
+    """Return a number that JSON can hold, None for an infinite one."""
+    return value if math.isfinite(value) else None
 
 
 def _check_log(content: ExportContent) -> None:

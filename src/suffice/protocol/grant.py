@@ -6,6 +6,7 @@ refuses. The learner checks that the release is the one that it requested.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,14 @@ from suffice.owner.mechanism import same_classes, scaling_trouble
 from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
-from suffice.release.codec import decode
-from suffice.release.file import MOST_BYTES, read_bounded
-from suffice.release.release import HashedRows, Release, encode
-from suffice.release.signing import sign
+from suffice.releases.codec import decode
+from suffice.releases.file import MOST_BYTES, read_bounded
+from suffice.releases.release import HashedRows, Release, encode
+from suffice.releases.signing import sign
 from suffice.tables.columns import canonical_class, check_classes, is_categorical, resolve_roles
-from suffice.tables.pipeline import Pipeline, most_outputs
-from suffice.tables.rowhash import hash_rows
+from suffice.tables.pipeline import Pipeline, cost_of_map, most_outputs
 from suffice.tables.sources import open_columns, open_table
+from suffice.tables.table import hash_rows
 
 _LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
@@ -126,7 +127,7 @@ def grant(
 
     The decision depends on the proposal, the policy, the ledger's balance and the hash of the
     public rows. It never depends on a label: labels are read after the decision, for the release,
-    and no label can prevent it. Notes (`suffice.notes`) tell the owner alone what depends on
+    and no label can prevent it. Notes (`suffice.plain_text`) tell the owner alone what depends on
     labels. The ledger is charged only if the proposal is granted. The same
     proposal gets the same file again at no charge, even if the policy has changed.
 
@@ -180,6 +181,7 @@ def grant(
             dataset=dataset,
             label=label,
             features=proposal.features,
+            person=policy.person,
             request=proposal.request,
             progress=progress,
         )
@@ -254,6 +256,8 @@ def review(
     if private:
         names = ", ".join(ascii(name)[:60] for name in private[:4])
         return Refused(proposal.digest, (f"these features are private labels: {names}",))
+    if policy.person in proposal.features:
+        return Refused(proposal.digest, ("the column of ids is no feature",))
 
     declared = ledger.classes(dataset, label)
     if declared is None and policy.classes is None:
@@ -268,10 +272,15 @@ def review(
         )
     policy = replace(policy, classes=tuple(map(canonical_class, classes)))
 
-    remaining = _remaining_budget(ledger, dataset, proposal.terms.delta)
+    unit = Unit.LABEL if policy.person is None else Unit.PERSON_LABELS
+    remaining, work, size = _remaining_budget(ledger, dataset, proposal.terms.delta, unit), 0, 0
     if ledger.was_charged(dataset, proposal.request):  # it is granted again
         decision = Decision(Verdict.GRANTED, proposal.terms)
     else:  # from public inputs only
+        mapped = None if pipeline is None else pipeline.map
+        spec = proposal.map if mapped is None else f"{mapped.kind}:{mapped.size}"
+        with suppress(ParameterError):  # an unknown map is refused where maps are made
+            work, size = cost_of_map(spec, len(proposal.features), proposal.rows.count)
         wanted = Wanted(
             proposal.kind,
             proposal.terms,
@@ -279,6 +288,8 @@ def review(
             proposal.features,
             mapped=proposal.map is not None or (pipeline is not None and pipeline.map is not None),
             coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
+            work=work,
+            size=size,
             classes=tuple(map(canonical_class, proposal.classes)),
         )
         decision = decide(wanted, policy, remaining)
@@ -376,20 +387,20 @@ def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> i
         return width
 
 
-def _remaining_budget(ledger: Ledger, dataset: str, delta: float) -> Budget | None:
-    """Return what the data set's budget per label still allows, None for nothing.
+def _remaining_budget(ledger: Ledger, dataset: str, delta: float, unit: Unit) -> Budget | None:
+    """Return what the data set's budget per ``unit`` still allows, None for nothing.
 
     Its epsilon is the largest that fits, with noise at this delta or with noise that needs none.
     When a release is charged, the ledger has the last word.
     """
-    budget = ledger.budgets(dataset).get(Unit.LABEL)
+    budget = ledger.budgets(dataset).get(unit)
     if budget is None:
         raise UnitError(
-            f"Data set {dataset!r} has no budget per label, and this release needs one. Add it with"
-            " suffice ledger init."
+            f"Data set {dataset!r} has no budget per {unit}, and this release needs one. Add it"
+            " with suffice ledger init."
         )
     deltas = {0.0, min(delta, budget.delta)}
-    epsilon = max(ledger.largest_epsilon(dataset, least, Unit.LABEL) for least in deltas)
+    epsilon = max(ledger.largest_epsilon(dataset, least, unit) for least in deltas)
     return Budget.stored(epsilon, budget.delta) if epsilon > 0 else None
 
 

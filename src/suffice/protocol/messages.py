@@ -15,8 +15,8 @@ from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.options import MissingRule
 from suffice.owner.policy import Terms
-from suffice.release.file import read_bounded, write_whole
-from suffice.release.release import HashedRows
+from suffice.releases.file import read_bounded, write_whole
+from suffice.releases.release import HashedRows
 from suffice.tables.columns import check_classes
 
 MOST_BYTES = 2**20

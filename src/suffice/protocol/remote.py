@@ -16,10 +16,10 @@ from suffice.protocol.export import MOST_BYTES as MOST_EXPORT_BYTES
 from suffice.protocol.export import Export
 from suffice.protocol.grant import check_answer
 from suffice.protocol.messages import MOST_BYTES, Answer, Granted, Proposal
-from suffice.release.file import MOST_BYTES as MOST_RELEASE_BYTES
-from suffice.release.file import read_bounded
-from suffice.release.release import Release
-from suffice.release.signing import check_signer, verify
+from suffice.releases.file import MOST_BYTES as MOST_RELEASE_BYTES
+from suffice.releases.file import read_bounded
+from suffice.releases.release import Release
+from suffice.releases.signing import check_signer, verify
 
 if TYPE_CHECKING:
     import httpx

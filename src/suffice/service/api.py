@@ -7,22 +7,27 @@ a handler reads the records and the ledger, and never a table. Log, checkpoint, 
 export are for owners and officers. A token that covers some data sets shows those alone.
 """
 
+import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
 from suffice.errors import ParameterError
 from suffice.owner.ledger.log import Checkpoint
+from suffice.owner.ledger.store import ROWS_AT_ONCE
 from suffice.owner.ledger.tokens import Moment, Role, Token, TokenRecord, mint
 from suffice.owner.policy import Policy
 from suffice.protocol.export import BudgetRecord
 from suffice.protocol.messages import MOST_BYTES, Countered, Granted, Proposal, Refused
+from suffice.releases.file import CHUNK_BYTES
 from suffice.service.auth import check_covers_all, sees_all
 from suffice.service.limits import read_body, read_json
 from suffice.service.oversight import (
@@ -30,15 +35,12 @@ from suffice.service.oversight import (
     Comparison,
     EntryRecord,
     budget_record,
-    compare,
-    concerns,
-    entry_record,
-    visible_entries,
 )
-from suffice.service.problems import Problem, not_found, problem_responses
-from suffice.service.records import StoredProposal
+from suffice.service.problems import Problem, archived, not_found, problem_responses
+from suffice.service.records import LOST, State, StoredProposal
 from suffice.service.workers import (
     After,
+    AfterEntry,
     Approval,
     Digest,
     Identity,
@@ -154,12 +156,16 @@ def _oversight_routes(router: APIRouter, service: Service) -> None:
     entries_shown = returns(tuple[EntryRecord, ...])
 
     @router.get("/datasets/{dataset}/log", responses={**entries_shown, **_ALTERED})
-    def log(dataset: Name, caller: Annotated[Token, Depends(overseer)]) -> Response:
-        """List the entries of the audit log about a data set, and about the ledger as a whole."""
+    def log(
+        dataset: Name, caller: Annotated[Token, Depends(overseer)], after: AfterEntry = 0
+    ) -> Response:
+        """List the entries of the audit log about a data set, and about the ledger as a whole.
+
+        At most 1,000, oldest first. To see more, name the last number of the list as "after".
+        """
         service.authenticator.served(caller, dataset)
-        entries = accounts.whole_log(caller).entries
-        own = [entry for entry in entries if concerns(entry, dataset)]
-        return json_response([entry_record(entry) for entry in visible_entries(own, caller)])
+        accounts.whole_log(caller)
+        return json_response(accounts.entries_about(caller, dataset, after, ROWS_AT_ONCE))
 
     @router.get("/log/checkpoint", responses={200: _TEXT, **_ALTERED}, response_class=Response)
     def checkpoint(caller: Annotated[Token, Depends(overseer)]) -> Response:
@@ -178,7 +184,7 @@ def _oversight_routes(router: APIRouter, service: Service) -> None:
         older = checkpoint_of(body.decode("ascii", "replace"))
 
         def compared() -> Comparison:
-            return compare(accounts.log(caller), older, accounts.key_id)
+            return accounts.compare(caller, older)
 
         return json_response(await run_in_threadpool(compared))
 
@@ -187,7 +193,32 @@ def _oversight_routes(router: APIRouter, service: Service) -> None:
     )
     def export(caller: Annotated[Token, Depends(overseer)]) -> Response:
         """Return everything that your token shows as one signed document."""
-        return Response(accounts.export(caller).encode(), media_type="application/json")
+        return export_response(*accounts.export(caller))
+
+
+def export_response(file: BinaryIO, name: str) -> Response:
+    """Return an export piece by piece; its file is closed at the end."""
+
+    def pieces() -> Iterator[bytes]:
+        with file:
+            while piece := file.read(CHUNK_BYTES):
+                yield piece
+
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Length": str(size),
+    }
+    return StreamingResponse(pieces(), media_type="application/json", headers=headers)
+
+
+def release_response(service: Service, stored: StoredProposal) -> Response:
+    """Return the bytes of the release that a proposal was granted."""
+    data = service.records.release(stored)
+    if data is None:
+        raise archived() if stored.state is State.ARCHIVED else not_found()
+    return Response(data, media_type="application/octet-stream")
 
 
 def checkpoint_of(text: str) -> Checkpoint:
@@ -289,7 +320,19 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
         service.authenticator.served(caller, dataset)
         sender = None if sees_all(caller) else caller.id
         listed = service.records.page(dataset, sender, after=after, most=_MOST_LISTED)
-        return json_response([_status(stored) for stored in listed])
+        states = {LOST: "refused"}
+        return json_response(
+            [
+                ProposalStatus(
+                    dataset=dataset,
+                    proposal=row.digest,
+                    received=row.received,
+                    state=states.get(row.state, row.state),  # type: ignore[arg-type]  # one of these
+                    purpose=json.loads(row.record)["purpose"],
+                )
+                for row in listed
+            ]
+        )
 
     @router.get("/datasets/{dataset}/proposals/{digest}", responses={**_ANSWER, **_WAITING})
     def answer(
@@ -307,10 +350,7 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
         dataset: Name, digest: Digest, caller: Annotated[Token, Depends(anyone)]
     ) -> Response:
         """Return the bytes of the release that a proposal was granted."""
-        proposal = service.proposal(caller, dataset, digest)
-        if proposal.release is None:
-            raise not_found()
-        return Response(proposal.release, media_type="application/octet-stream")
+        return release_response(service, service.proposal(caller, dataset, digest))
 
     @router.post(
         "/datasets/{dataset}/proposals/{digest}/decision",
@@ -325,13 +365,15 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
         choice = read_decision(body)
 
         def decided() -> Response:
-            service.decide(service.proposal(caller, dataset, digest), choice)
+            service.decide(service.proposal(caller, dataset, digest), choice, caller)
             return _answer_response(service.proposal(caller, dataset, digest))
 
         return await run_in_threadpool(decided)
 
 
 def _answer_response(proposal: StoredProposal) -> Response:
+    if proposal.state is State.ARCHIVED:
+        raise archived()
     if proposal.answer is not None:
         return Response(proposal.answer, media_type="application/json")
     return json_response(_status(proposal), HTTPStatus.ACCEPTED, _RETRY)

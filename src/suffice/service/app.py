@@ -1,32 +1,41 @@
 """The application: routes, pages, problems, the headers of every response, and its workers.
 
-The server process is one uvicorn, on loopback or with TLS. It stops gracefully, and its logs hold
-no values.
+The server process is one uvicorn, on loopback or with TLS. It stops gracefully, reads its settings
+and its certificate again on SIGHUP, and its logs hold no values. Counts and failures have another
+address, where no token is asked: a learner's opens nothing there.
 """
 
-import json
+import asyncio
 import logging
 import signal
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from suffice._version import __version__
-from suffice.errors import ParameterError, ServiceError
-from suffice.plain_text import escaped
+from suffice.errors import ParameterError, ServiceError, SufficeError
 from suffice.service.api import HealthDocument, api_router, json_response, returns
 from suffice.service.limits import Connection, Guard
+from suffice.service.operation import LOGGER
 from suffice.service.pages import install_pages
 from suffice.service.problems import install_problems
+from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
 from suffice.service.workers import Service
+
+_READY: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It can."},
+    503: {"description": "It cannot. Whoever runs the service is told why."},
+}
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -49,59 +58,95 @@ def make_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     install_problems(app)
-    app.add_middleware(Guard, tls=settings.server.has_tls)
+    app.add_middleware(Guard, tls=settings.server.has_tls, prefix=settings.server.prefix)
+    app.state.readiness = readiness = Readiness(service)
 
     @app.get(f"{settings.server.prefix}/health", responses=returns(HealthDocument))
-    def health() -> Response:
+    async def health() -> Response:
         """Say that the service is up, and which version it is."""
         return json_response(HealthDocument("ok", __version__))
+
+    @app.get(f"{settings.server.prefix}/ready", responses=_READY, response_class=Response)
+    async def ready() -> Response:
+        """Say by the status alone whether the service can grant."""
+        return Response(status_code=200 if (await readiness.report()).ready else 503)
 
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service)
     return app
 
 
+class Reloadable:
+    """The application that the settings describe now; they can be read again while it answers.
+
+    Requests that have begun are answered by the application that got them, and workers finish the
+    proposals in hand. Settings that are wrong change nothing.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.app = settings, make_app(settings)
+        self._lives = AsyncExitStack()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or begin and end with the server."""
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        await receive()
+        await self._lives.enter_async_context(self.app.router.lifespan_context(self.app))
+        await send({"type": "lifespan.startup.complete"})
+        try:
+            await receive()
+        finally:  # a second signal cancels the wait; lives that nobody ends would end in any order
+            await self._lives.aclose()  # those of the settings as they are now
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def change(self, settings: Settings) -> None:
+        """Go on with other settings; the workers of the old ones finish what they have in hand."""
+        app = await run_in_threadpool(make_app, settings)
+        old, self._lives = self._lives.pop_all(), AsyncExitStack()
+        await self._lives.enter_async_context(app.router.lifespan_context(app))
+        self.settings, self.app = settings, app
+        await old.aclose()
+
+    def for_operator(self) -> FastAPI:
+        """Return the application of whoever runs the service: /ready with reasons, /metrics."""
+        app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+        @app.get("/ready")
+        async def ready() -> Response:
+            report = await self.app.state.readiness.report()
+            return json_response(report, HTTPStatus(200 if report.ready else 503))
+
+        @app.get("/metrics")
+        async def metrics() -> Response:
+            text = await self.app.state.readiness.metrics()
+            return Response(text, media_type="text/plain; version=0.0.4")
+
+        return app
+
+
 _GRACE_SECONDS = 30
-_LOG: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "suffice.service.app.LogLine"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {
-        "uvicorn.error": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-        "suffice.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-    },
-}
 
 
-class LogLine(logging.Formatter):
-    """Writes a record as one line of JSON; of an error its type alone, because texts may quote."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
-        message = record.getMessage()
-        if message.startswith("Traceback"):  # an application that cannot begin or end sends text
-            message = "The service failed while it began or ended."
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
-            "level": record.levelname.lower(),
-            "message": escaped(message.strip()),
-        }
-        if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = record.exc_info[0].__name__
-        return json.dumps(line)
-
-
-def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[str], None]) -> None:
+def run_server(
+    settings: Settings,
+    *,
+    port: int | None = None,
+    tell: Callable[[str], None],
+    load: Callable[[], Settings] | None = None,
+) -> None:
     """Serve until the process is told to stop; then finish the proposals in hand, and return.
 
     No access log is written: addresses and times of requests are nobody's business. A port
     replaces that of the settings. ``tell`` gets the address of the pages once the service is up.
+    ``load`` reads the settings again, when the process gets SIGHUP.
     """
     where = settings.server if port is None else replace(settings.server, port=port)
     Connection.make_room()
+    app = Reloadable(settings)
     config = uvicorn.Config(
-        make_app(settings),
+        app,
         host=where.host,
         port=where.port,
         ssl_certfile=where.certificate,
@@ -113,7 +158,18 @@ def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[s
         access_log=False,
         server_header=False,
         date_header=True,
-        log_config=_LOG,
+        log_config={
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {
+                "line": {"()": "suffice.service.operation.LogLine", "form": settings.operation.log}
+            },
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+            "loggers": {
+                "uvicorn.error": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+                "suffice.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+            },
+        },
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     try:
@@ -123,15 +179,15 @@ def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[s
             "The service cannot use its certificate. Check certificate and certificate_key in the"
             " settings."
         ) from None
-    server = _Announced(config, where.prefix, tell)
+    server = _Announced(config, app, tell, load)
     with exits_on_signals():
         try:
             server.run()
         except SystemExit as end:  # uvicorn raises it when it cannot begin, and sends signals again
             if not server.started and end.code:
                 raise ServiceError(
-                    f"The service cannot listen on {where.host}, port {where.port}. The line above"
-                    " says why. Choose another port with --port."
+                    f"The service cannot listen on {server.place[0]}, port {server.place[1]}. The"
+                    " line above says why. Choose another port with --port."
                 ) from None
 
 
@@ -151,11 +207,20 @@ def exits_on_signals() -> Iterator[None]:
 
 
 class _Announced(uvicorn.Server):
-    """A server that says where it listens."""
+    """A server that says where it listens, and reads its settings again on SIGHUP."""
 
-    def __init__(self, config: uvicorn.Config, prefix: str, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Reloadable,
+        tell: Callable[[str], None],
+        load: Callable[[], Settings] | None,
+    ) -> None:
         super().__init__(config)
-        self._prefix, self._tell = prefix, tell
+        self._app, self._tell, self._load = app, tell, load
+        self._for_operator: uvicorn.Server | None = None
+        self._reloads: set[asyncio.Task[None]] = set()
+        self.place = (config.host, config.port)  # that it is about to listen on
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -163,10 +228,62 @@ class _Announced(uvicorn.Server):
             logging.getLogger("uvicorn.error").disabled = True
 
     async def startup(self, sockets: Any = None) -> None:
+        if self._load is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.begin_reload)
+        operation = self._app.settings.operation
+        if operation.port:
+            config = uvicorn.Config(
+                self._app.for_operator(),
+                host=operation.host,
+                port=operation.port,
+                http=Connection,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                server_header=False,
+                log_config=None,
+                timeout_graceful_shutdown=1,
+            )
+            config.load()
+            self.place = (operation.host, operation.port)
+            self._for_operator = uvicorn.Server(config)
+            self._for_operator.lifespan = config.lifespan_class(config)
+            await self._for_operator.startup()
+        self.place = (self.config.host, self.config.port)
         await super().startup(sockets)
         for server in self.servers:
             for socket in server.sockets:
                 host, port = socket.getsockname()[:2]
                 scheme = "https" if self.config.is_ssl else "http"
                 name = f"[{host}]" if ":" in host else host
-                self._tell(f"{scheme}://{name}:{port}{self._prefix}")
+                self._tell(f"{scheme}://{name}:{port}{self._app.settings.server.prefix}")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        if self._for_operator is not None:
+            await self._for_operator.shutdown()
+        await super().shutdown(sockets)
+
+    def begin_reload(self) -> None:
+        """Read settings and certificate again, beside the requests in hand."""
+        task = asyncio.get_running_loop().create_task(self.reload())
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    async def reload(self) -> None:
+        """Go on with the settings and the certificate as they are now, if they are good."""
+        assert self._load is not None  # noqa: S101  # for the type checker
+        try:
+            settings = await run_in_threadpool(self._load)
+            if (context := self.config.ssl) is not None and settings.server.certificate is not None:
+                # Of a pair that is not one, nothing is used: a new connection would fail.
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                    settings.server.certificate, settings.server.certificate_key
+                )
+                context.load_cert_chain(
+                    settings.server.certificate, settings.server.certificate_key
+                )
+            await self._app.change(settings)
+        except (SufficeError, OSError) as error:
+            LOGGER.error("The settings were not read again: %s", error)  # no traceback
+        else:
+            LOGGER.warning("The settings and the certificate were read again.")

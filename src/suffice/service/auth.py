@@ -6,18 +6,19 @@ A request without a good token, and a form that is not its session's own, end he
 import hmac
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
 
-from suffice.owner.ledger.tokens import Role, Token, parse, secret_hash, utc_now
+from suffice.owner.ledger.tokens import SIGNED_IN, Role, Token, mint, parse, secret_hash, utc_now
 from suffice.service.limits import RequestRate, address_of, read_body
+from suffice.service.operation import COUNTS, REFUSALS
 from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, StoredProposal
-from suffice.service.settings import ServedData, Settings
+from suffice.service.settings import Person, ServedData, Settings
 
 _OVERSEERS = (Role.OWNER, Role.OFFICER)  # they see the pages, and what others proposed
 
@@ -120,15 +121,36 @@ class Sessions:
 
     def __init__(self, settings: Settings, records: ServiceRecords) -> None:
         self._records, self._server = records, settings.server
+        self._people = () if settings.sign_in is None else settings.sign_in.people
         self._rate = RequestRate(settings.limits.requests_per_minute)
         self._unauthenticated = RequestRate(settings.limits.requests_per_minute)
 
     def begin(self, request: Request, text: str, response: Response) -> bool:
         """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
-        self._unauthenticated.check(address_of(request))
         token = _opened(self._records, text)
         if token is None or not token.is_good(utc_now()) or token.role not in _OVERSEERS:
+            # A good token is never counted: others at the same address lock nobody out.
+            COUNTS.add("suffice_failed_sign_ins_total")
+            REFUSALS.note("A sign-in failed.")
+            self._unauthenticated.check(address_of(request))
             return False
+        self.begin_with(token, response)
+        return True
+
+    def begin_for(self, person: Person, response: Response) -> None:
+        """Begin the session of a person who signed in at the provider.
+
+        It rests on a token that nobody is shown. The audit log says who it is for, and that is who
+        decides.
+        """
+        token, _ = mint(person.role, scope=person.scope, days=1)
+        expires = token.made + timedelta(hours=_HOURS)
+        token = replace(token, holder=person.holder, expires=expires)
+        self._records.add_token(token)
+        self.begin_with(token, response)
+
+    def begin_with(self, token: Token, response: Response) -> None:
+        """Begin the session of a good token, as a cookie of the response."""
         secret = secrets.token_urlsafe(_BYTES)
         expires = utc_now() + timedelta(hours=_HOURS)
         csrf = secrets.token_urlsafe(_BYTES)
@@ -143,7 +165,6 @@ class Sessions:
             httponly=True,
             samesite="strict",
         )
-        return True
 
     def find(self, request: Request) -> Session:
         """Return the session of a request; one whose token has ended has ended too."""
@@ -153,11 +174,17 @@ class Sessions:
             raise SignInNeeded
         digest, identity, csrf, expires = row
         token, now = self._records.token(identity), utc_now()
-        if token is None or not token.is_good(now) or now >= expires:
+        if token is None or not token.is_good(now) or now >= expires or not self.names(token):
             self._unauthenticated.check(address_of(request))
             raise SignInNeeded
         self._rate.check(token.id)
         return Session(digest, token, csrf, expires)
+
+    def names(self, token: Token) -> bool:
+        """Say whether the settings still name the person who signed in with a token, if one did."""
+        known = {(p.holder, p.role, p.scope) for p in self._people}
+        is_person = token.holder.startswith(SIGNED_IN)
+        return not is_person or (token.holder, token.role, token.scope) in known
 
     def end(self, session: Session, response: Response) -> None:
         """End a session."""

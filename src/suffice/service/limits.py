@@ -1,12 +1,13 @@
 """Limit what one caller may ask for: requests in a minute, bytes in a body, open connections."""
 
 import asyncio
-import logging
+import secrets
 import threading
 import time
 from asyncio import timeout
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from ipaddress import ip_address, ip_network
 from math import ceil
@@ -18,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from suffice.service.operation import COUNTS, LOGGER, REQUEST
 from suffice.service.problems import Problem, problem_response
 
 _MINUTE = 60.0
@@ -114,7 +116,54 @@ def _too_large(most: int) -> Problem:
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, _CLOSE)
 
 
-LOGGER = logging.getLogger("suffice.service")
+_HEAVY = frozenset({"/", "/report", "/print", "/log", "/export", "/v1/export", "/v1/log/verify"})
+
+
+class HeavyPages:
+    """Lets a few pages that read much be made at a time, and fewer for one caller.
+
+    Whoever waits for longer than two seconds is told to come again. So threads stay free for
+    everybody else, and one officer does not keep the owner out.
+    """
+
+    at_once: ClassVar[int] = 8  # of the 40 threads that answer requests
+    of_one: ClassVar[int] = 2  # session or token
+    patience: ClassVar[int] = 2  # seconds
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._made: Counter[str] = Counter()  # by caller
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def turn(self, path: str, headers: Headers) -> AsyncIterator[bool]:
+        """Wait for a turn if a page is heavy; say whether there was one."""
+        place = path.removeprefix(self._prefix)
+        if place not in _HEAVY and not place.endswith(("/log", "/log/checkpoint")):
+            yield True
+            return
+        caller = headers.get("authorization") or headers.get("cookie", "")
+
+        def is_free() -> bool:
+            all_of_them = sum(self._made.values())
+            return all_of_them < self.at_once and self._made[caller] < self.of_one
+
+        try:
+            async with timeout(self.patience), self._changed:
+                await self._changed.wait_for(is_free)
+                self._made[caller] += 1
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            async with self._changed:
+                self._made[caller] -= 1
+                self._made += Counter()  # forgets who has none
+                self._changed.notify_all()
+
+
 _SECURE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -134,45 +183,67 @@ class Guard:
     nothing. ``tls`` says whether readers reach the service over TLS, its own or that of a proxy.
     """
 
-    def __init__(self, app: ASGIApp, *, tls: bool) -> None:
+    def __init__(self, app: ASGIApp, *, tls: bool, prefix: str = "") -> None:
         self._app = app
         self._headers = {**_SECURE, **_TLS} if tls else _SECURE
+        self._heavy = HeavyPages(prefix)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = False
+        status = 0
+        request = secrets.token_hex(8)  # says nothing but which lines of the log belong together
+        REQUEST.set(request)
 
         async def send_secured(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
+                if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                    headers["X-Request-ID"] = request  # for a word with whoever reads the log
             await send(message)
 
         try:
-            headers = Headers(scope=scope)
-            if "transfer-encoding" in headers and "content-length" in headers:
-                # A proxy and this server could disagree about where the request ends.
-                detail = "A request has a length or is chunked, not both."
-                refusal = problem_response(HTTPStatus.BAD_REQUEST, detail, {"Connection": "close"})
-                await refusal(scope, receive, send_secured)
-            else:
-                await self._app(scope, receive, send_secured)
+            with COUNTS.timed("suffice_request_seconds"):
+                await self.answer(scope, receive, send_secured)
         except ClientDisconnect:
             return
         except Exception as error:
-            if started:
+            if status:
                 raise
-            LOGGER.error("A request failed: %s.", type(error).__name__)  # noqa: TRY400  # its text may quote
+            LOGGER.error("A request failed: %s.", type(error).__name__)  # its text may quote
             failure = problem_response(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "The service failed. Tell the owner."
             )
             await failure(scope, receive, send_secured)
+        finally:
+            COUNTS.add("suffice_requests_total", status=str(status))
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, when its turn has come."""
+        headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy and this server could disagree about where the request ends.
+            detail = "A request has a length or is chunked, not both."
+            refusal = problem_response(HTTPStatus.BAD_REQUEST, detail, {"Connection": "close"})
+            await refusal(scope, receive, send)
+            return
+        async with self._heavy.turn(scope["path"], headers) as has_turn:
+            if has_turn:
+                await self._app(scope, receive, send)
+                return
+        LOGGER.warning("A page that reads much found no turn.")
+        busy = problem_response(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "Too many pages that read much are being made. Try again in a moment.",
+            {"Retry-After": str(HeavyPages.patience)},
+        )
+        await busy(scope, receive, send)
 
 
 _MOST = 2000  # connections

@@ -5,40 +5,55 @@ depends on all entries before it, also on those of other data sets.
 """
 
 import json
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Literal
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from typing import Any, BinaryIO, Literal
 
+from suffice import strict_json
 from suffice.errors import LedgerError
-from suffice.owner.ledger.ledger import LostEntriesError, check_continues
-from suffice.owner.ledger.log import KINDS, Checkpoint, Kind, LogEntry, signed_checkpoint, utc_now
-from suffice.owner.ledger.rules import OTHER, STATES, Balance, Entry, stated_epsilon
+from suffice.owner.ledger.ledger import LostEntriesError, Snapshot, check_continues
+from suffice.owner.ledger.log import (
+    KINDS,
+    Checkpoint,
+    Kind,
+    LogEntry,
+    checked_chain,
+    signed_checkpoint,
+    utc_now,
+)
+from suffice.owner.ledger.rules import (
+    OTHER,
+    STATES,
+    Balance,
+    Charge,
+    Entry,
+    costs_of,
+    stated_epsilon,
+)
+from suffice.owner.ledger.store import ROWS_AT_ONCE
 from suffice.owner.ledger.tokens import Token
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
-from suffice.privacy.guarantee import Guarantee, guarantee_sentences, lists
+from suffice.privacy.guarantee import lists
 from suffice.protocol.export import (
     BudgetRecord,
     ChargeRecord,
     CostRecord,
-    DatasetRecord,
-    Export,
-    ExportContent,
-    GuaranteeRecord,
     ProposalRecord,
     ServedRecord,
-    sign_export,
+    finite,
+    write_export,
 )
-from suffice.protocol.messages import Countered, Granted
-from suffice.release.codec import decode
-from suffice.release.file import read_bounded
-from suffice.release.signing import key_fingerprint
-from suffice.service.problems import Problem
-from suffice.service.records import StoredProposal
+from suffice.releases.file import CHUNK_BYTES
+from suffice.releases.release import Signature
+from suffice.releases.signing import fingerprint, signing_key
+from suffice.service.problems import Problem, archived
+from suffice.service.records import LOST, ListedProposal, StoredProposal, all_proposals
 from suffice.service.workers import Service
 
 _OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
@@ -57,17 +72,14 @@ _ANCHORS = {
 
 @dataclass(frozen=True)
 class CheckedLog:
-    """An audit log that was read and checked."""
+    """The end of an audit log that was checked up to there."""
 
-    entries: list[LogEntry] = field(default_factory=list)  # oldest first; none if it is broken
+    ledger: str = ""
+    count: int = 0  # entries; 0 if it is broken
+    head: str = ""  # the hash of the last entry, which depends on all of them
     problem: str = ""  # what is wrong with log or ledger
     frozen: str = ""  # why nothing can be charged until the ledger is recovered
     anchor: str = "none"  # what keeps the end of the log outside the ledger: file, command or none
-
-    @property
-    def head(self) -> str:
-        """The hash of the last entry, which depends on all of them; empty if the log is broken."""
-        return self.entries[-1].digest if self.entries else ""
 
     def alarms(self) -> list[str]:
         """Return what is wrong, in sentences."""
@@ -79,8 +91,9 @@ class CheckedLog:
         if self.problem:
             return []
         return [
-            f"The log is whole: {len(self.entries):,} entries, each of which continues the last.",
-            "Every budget, charge, token and stored release agrees with the log.",
+            f"The log is whole: {self.count:,} entries, each of which continues the last.",
+            "Every budget, charge, token and stored release agreed with it at the server's start.",
+            "Since then each new entry was checked. `suffice ledger verify` checks all again.",
             _ANCHORS[self.anchor],
         ]
 
@@ -102,13 +115,15 @@ class Comparison:
     service_key: str
 
 
-def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
-    """Return whether a log, as it is now, continues an older checkpoint.
+def compare(
+    log: CheckedLog, entries: Sequence[LogEntry], checkpoint: Checkpoint, key_id: str
+) -> Comparison:
+    """Return whether a log, with these entries, continues an older checkpoint.
 
     The checkpoint's signature is good for its own key; ``key_id`` is the service's.
     """
     verdict: Literal["agrees", "lost", "altered", "another-ledger"] = "agrees"
-    later = len(log.entries) - checkpoint.entries
+    later = log.count - checkpoint.entries
     words: tuple[str, ...] = (
         "The ledger still contains this checkpoint.",
         f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs.",
@@ -118,7 +133,7 @@ def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
         verdict, words = "altered", (log.problem,)
     else:
         try:
-            check_continues(log.entries, checkpoint)
+            check_continues(entries, checkpoint)
         except LostEntriesError as error:
             verdict, words = "lost", (str(error),)
         except LedgerError as error:
@@ -133,7 +148,7 @@ def compare(log: CheckedLog, checkpoint: Checkpoint, key_id: str) -> Comparison:
         verdict=verdict,
         agrees=verdict == "agrees",
         words=words,
-        entries=len(log.entries) or None,
+        entries=log.count or None,
         head=log.head or None,
         frozen=log.frozen or None,
         checkpoint_key=checkpoint.key_id,
@@ -256,6 +271,9 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {name(facts['role'])} of {listed(facts['scope']) or 'all data sets'}, until"
                 f" {facts['expires'][:10]}."
             )
+        case Kind.DECISION:
+            by = quoted(facts["by"])
+            words = f"Proposal {facts['proposal'][:23]}... {name(facts['decision'])} by {by}."
         case Kind.REVOKED:
             words = f"Token {name(facts['token'])}."
         case Kind.FROZEN:
@@ -284,42 +302,67 @@ def _asked(facts: Mapping[str, Any]) -> str:
     return f"Epsilon {facts['epsilon']:g}{delta}, purpose: {purpose}."
 
 
-_LOST = "lost"
 _STATES: Mapping[str, str] = {
     "received": "waiting for the service",
     "waiting": "waiting for the owner",
     "approved": "approved, not released yet",
-    _LOST: STATES["burnt"],
+    LOST: STATES["burnt"],
 }
-_ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", _LOST)
+_ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", LOST, "archived")
 
 
 @dataclass(frozen=True)
 class ProposalView:
     """A proposal, and what became of it, as pages show it."""
 
+    number: int
     state: str  # a state of the records, the name of an answer, or "lost"
     record: ProposalRecord  # what the export says of it
-    row_hash: str  # of its public rows
-    guarantees: list[list[str]]  # what each guarantee of its release says and assumes
+
+    @property
+    def guarantees(self) -> list[list[str]]:
+        """What each guarantee of its release says and assumes."""
+        return [
+            [*stated.sentences, *lists(stated.public, stated.assumes)]
+            for stated in self.record.guarantees
+        ]
+
+
+def _view(listed: ListedProposal) -> ProposalView:
+    record = strict_json.read(ProposalRecord, json.loads(listed.record), "record")
+    state = _STATES.get(listed.state, listed.state)
+    shown = replace(record, senders=listed.senders, state=state)
+    return ProposalView(listed.number, listed.state, shown)
 
 
 @dataclass(frozen=True)
 class DatasetView:
-    """A data set with its budgets, proposals and charges, as pages show it."""
+    """A data set with its budgets, and its last proposals and charges, as pages show it."""
 
-    record: DatasetRecord  # what the export says of it; charges from the command line too
-    proposals: list[ProposalView]  # newest first
-    other_charges: list[ChargeRecord]  # of releases that no proposal asked for, newest first
+    name: str
+    served: ServedRecord | None
+    budgets: tuple[BudgetRecord, ...]
+    numbers: Mapping[str, int]  # of proposals by state
+    waiting: list[ProposalView]  # for the owner, newest first, as many as a page shows
+    proposals: list[ProposalView]  # all others, newest first, as many as a page shows
+    charges: list[ChargeRecord]  # newest first, as many as a page shows
 
     @property
     def counts(self) -> list[tuple[int, str]]:
         """How many proposals are in each state, in words, as far as there are any."""
-        numbers = Counter(view.state for view in self.proposals)
-        return [(numbers[s], _STATES.get(s, s)) for s in _ORDER if numbers[s]]
+        return [(self.numbers[s], _STATES.get(s, s)) for s in _ORDER if self.numbers.get(s)]
+
+    @property
+    def older(self) -> int:
+        """How many proposals a page does not show."""
+        shown = len(self.waiting) + len(self.proposals) + self.numbers.get("archived", 0)
+        return sum(self.numbers.values()) - shown
 
 
-def _charge_record(entry: Entry, dataset: str) -> ChargeRecord:
+_SEVERAL = "a release of several data sets"
+
+
+def charge_record(entry: Entry, dataset: str) -> ChargeRecord:
     """Return what a charge, which may be of several data sets, cost this one by itself."""
     own = entry.dataset == dataset
     costs = entry.charges if own else entry.also[dataset]
@@ -327,24 +370,13 @@ def _charge_record(entry: Entry, dataset: str) -> ChargeRecord:
     return ChargeRecord(
         number=entry.number,
         time=time.isoformat(),
-        request=entry.request if own else "a release of several data sets",
+        request=entry.request if own else _SEVERAL,
         state=STATES.get(entry.state, entry.state),
         cost=tuple(
-            CostRecord(str(unit), _finite(stated_epsilon(event, entry.stated_delta)))
+            CostRecord(str(unit), finite(stated_epsilon(event, entry.stated_delta)))
             for unit, event in costs
         ),
         delta=entry.stated_delta,
-    )
-
-
-def _guarantee_record(guarantee: Guarantee) -> GuaranteeRecord:
-    return GuaranteeRecord(
-        unit=str(guarantee.unit),
-        epsilon=None if guarantee.epsilon is None else _finite(guarantee.epsilon),
-        delta=guarantee.delta,
-        sentences=tuple(guarantee_sentences(guarantee)),
-        public=tuple(str(text) for text in guarantee.public),
-        assumes=tuple(str(assumption) for assumption in guarantee.assumptions),
     )
 
 
@@ -354,19 +386,13 @@ def budget_record(balance: Balance) -> BudgetRecord:
         unit=str(balance.unit),
         epsilon=balance.budget.epsilon,
         delta=balance.budget.delta,
-        spent=_finite(balance.spent),
+        spent=finite(balance.spent),
         left=balance.left,
         charges=balance.debits,
     )
 
 
-def _finite(value: float) -> float | None:
-    """Return a number that JSON can hold, None for an infinite one."""
-    return value if math.isfinite(value) else None
-
-
-_TRIES = 5  # to read log and balances while nobody charges
-_MOST_KEY_BYTES = 2**16
+_quoted_json = json.JSONEncoder(ensure_ascii=False).encode  # of a text, as RFC 8785 wants it
 
 
 class Accounts:
@@ -383,72 +409,53 @@ class Accounts:
     @property
     def key_id(self) -> str:
         """The short name of the key that signs releases, checkpoints and exports."""
-        data = read_bounded(self._service.settings.key, _MOST_KEY_BYTES)
-        return key_fingerprint(data)[0]
+        public = signing_key(self._service.settings.key).public_key().public_bytes_raw()
+        return fingerprint(Signature(public, b""))
 
-    def datasets(self, token: Token) -> list[DatasetView]:
-        """Return the data sets that a token covers: those that are served, then others."""
-        served = self._service.settings.datasets
-        balances, history = self._service.ledger.balances(), self._service.ledger.history()
-        names = dict.fromkeys([*served, *(balance.dataset for balance in balances)])
-        views = []
-        for dataset in filter(token.covers, names):
-            stated = served.get(dataset)
-            stored = [] if stated is None else self._service.records.proposals(dataset)
-            charged = [entry for entry in history if dataset in (entry.dataset, *entry.also)]
-            lost = {entry.request for entry in charged if entry.state == "burnt"}
-            proposals = [self._view(proposal, lost) for proposal in stored]
-            asked = {proposal.proposal.request for proposal in stored}
-            charges = [_charge_record(entry, dataset) for entry in charged]
-            record = DatasetRecord(
+    def datasets(self, token: Token, most: int) -> list[DatasetView]:
+        """Return the data sets that a token covers, with at most this many rows of each list."""
+        found: dict[str, list[BudgetRecord]] = {
+            name: [] for name in self._service.settings.datasets
+        }
+        for balance in self._service.ledger.balances():
+            found.setdefault(balance.dataset, []).append(budget_record(balance))
+        return [
+            DatasetView(
                 name=dataset,
-                served=None
-                if stated is None
-                else ServedRecord(
-                    stated.label,
-                    stated.grants,
-                    stated.policy,
-                    self._service.largest_epsilon(dataset),
-                ),
-                budgets=tuple(budget_record(b) for b in balances if b.dataset == dataset),
-                proposals=tuple(view.record for view in proposals),
-                charges=tuple(charges),
+                served=self._served(dataset),
+                budgets=tuple(budgets),
+                numbers=self._service.records.counts(dataset),
+                waiting=self.proposals(dataset, most, waiting=True),
+                proposals=self.proposals(dataset, most, waiting=False),
+                charges=[
+                    charge_record(entry, dataset)
+                    for entry in self._service.ledger.history_of(dataset, most)
+                ],
             )
-            pairs = zip(charged, charges, strict=True)
-            others = [charge for entry, charge in pairs if entry.request not in asked]
-            views.append(DatasetView(record, proposals[::-1], others[::-1]))
-        return views
+            for dataset, budgets in found.items()
+            if token.covers(dataset)
+        ]
+
+    def _served(self, dataset: str) -> ServedRecord | None:
+        stated = self._service.settings.datasets.get(dataset)
+        if stated is None:
+            return None
+        largest = self._service.largest_epsilon(dataset)
+        return ServedRecord(stated.label, stated.grants, stated.policy, largest)
+
+    def proposals(
+        self, dataset: str, most: int, *, before: int | None = None, waiting: bool | None = None
+    ) -> list[ProposalView]:
+        """Return the last proposals of a data set, as `ServiceRecords.newest` selects them."""
+        newest = self._service.records.newest(dataset, most, before=before, waiting=waiting)
+        return [_view(row) for row in newest]
 
     def proposal(self, stored: StoredProposal) -> ProposalView:
-        """Return one proposal."""
-        history = self._service.ledger.history()
-        own = [entry for entry in history if entry.dataset == stored.dataset]
-        return self._view(stored, {entry.request for entry in own if entry.state == "burnt"})
-
-    def _view(self, stored: StoredProposal, lost: set[str]) -> ProposalView:
-        proposal, answer = stored.proposal, stored.parsed_answer
-        state = str(stored.state) if answer is None else answer.name
-        if proposal.request in lost:
-            state = _LOST
-        guarantees = () if stored.release is None else decode(stored.release).guarantees
-        record = ProposalRecord(
-            proposal=stored.digest,
-            received=stored.received.isoformat(),
-            senders=tuple(self._service.records.senders(stored.dataset, stored.digest)),
-            purpose=proposal.purpose,
-            kind=proposal.kind,
-            terms=proposal.terms,
-            rows=proposal.rows.count,
-            features=proposal.features,
-            classes=proposal.classes,
-            state=_STATES.get(state, state),
-            reasons=getattr(answer, "reasons", ()),
-            offer=answer.terms if isinstance(answer, Countered) else None,
-            release=answer.release if isinstance(answer, Granted) else None,
-            guarantees=tuple(map(_guarantee_record, guarantees)),
-        )
-        lines = [[*guarantee_sentences(guarantee), *lists(guarantee)] for guarantee in guarantees]
-        return ProposalView(state, record, proposal.rows.hash, lines)
+        """Return one proposal, or raise if it was archived."""
+        row = self._service.records.one(stored.dataset, stored.digest)
+        if row is None:
+            raise archived()
+        return _view(row)
 
     def tokens(self, token: Token) -> list[Token]:
         """Return the tokens that are good for a data set that this one covers, without others."""
@@ -467,52 +474,158 @@ class Accounts:
         ledger = self._service.ledger
         frozen, anchor = ledger.frozen, ledger.anchor.kind
         try:
-            return CheckedLog(ledger.log(), frozen=frozen, anchor=anchor)
+            with ledger.snapshot() as now:
+                return CheckedLog(now.name, now.entries, now.head, frozen=frozen, anchor=anchor)
         except LedgerError as error:
             problem = _ALTERED if token.scope else str(error)
             return CheckedLog(problem=problem, frozen=frozen, anchor=anchor)
 
     def whole_log(self, token: Token) -> CheckedLog:
-        """Return the audit log, or raise if it is broken."""
+        """Return the end of the audit log, or raise if it is broken."""
         log = self.log(token)
         if log.problem:
             raise Problem(HTTPStatus.CONFLICT, log.problem)
         return log
 
+    def entries(self, token: Token, before: int | None, most: int) -> list[LogEntry]:
+        """Return the last entries that a token shows before the one of a number, newest first."""
+        shown: list[LogEntry] = []
+        number = 2**62 if before is None else before
+        while len(shown) < most and number > 1:
+            with self._service.ledger.store.reading() as records:
+                older = records.log_before(number, ROWS_AT_ONCE if token.scope else most)
+            shown += visible_entries(older, token)
+            number = older[-1].number if older else 0
+        return shown[:most]
+
+    def entries_about(
+        self, token: Token, dataset: str, after: int, most: int
+    ) -> list["EntryRecord"]:
+        """Return the entries about a data set, and about the ledger, after the one of a number."""
+        with self._service.ledger.store.reading() as records:
+            own = (entry for entry in records.log(after) if concerns(entry, dataset))
+            return [
+                entry_record(shown)
+                for entry in islice(own, most)
+                for shown in visible_entries([entry], token)
+            ]
+
+    def compare(self, token: Token, checkpoint: Checkpoint) -> Comparison:
+        """Return whether the log continues an older checkpoint; all of it is read and checked."""
+        ledger, entries = self._service.ledger, list[LogEntry]()
+        try:
+            entries = ledger.log()
+            log = CheckedLog(count=len(entries), head=entries[-1].digest, frozen=ledger.frozen)
+        except LedgerError as error:
+            log = CheckedLog(problem=_ALTERED if token.scope else str(error), frozen=ledger.frozen)
+        return compare(log, entries, checkpoint, self.key_id)
+
     def checkpoint(self, token: Token) -> Checkpoint:
         """Return the head of the log, signed with the service's key."""
         log = self.whole_log(token)
-        name, key = str(log.entries[0].facts["ledger"]), self._service.settings.key
-        return signed_checkpoint(name, len(log.entries), log.head, utc_now(), key)
+        key = self._service.settings.key
+        return signed_checkpoint(log.ledger, log.count, log.head, utc_now(), key)
 
-    def export(self, token: Token) -> Export:
-        """Return everything that a token shows, signed with the service's key.
+    def export(self, token: Token) -> tuple[BinaryIO, str]:
+        """Return a file with everything that a token shows, signed, and a name for it.
 
-        Balances and log are of the same moment: they are read again if somebody charged meanwhile.
+        Everything is read at one moment, however long that takes, and whoever charges meanwhile.
+        The file is in memory or in a temporary file, and comes piece by piece.
         """
-        for _ in range(_TRIES):
-            log = self.whole_log(token)
-            datasets = tuple(view.record for view in self.datasets(token))
-            tokens = tuple(shown.record() for shown in self.tokens(token))
-            if self.whole_log(token).head == log.head:
-                break
-        else:
-            raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "The ledger is in use. Try again later.",
-                {"Retry-After": "10"},
-            )
-        content = ExportContent(
-            organisation=self._service.settings.organisation,
-            time=utc_now(),
-            ledger=str(log.entries[0].facts["ledger"]),
-            entries=len(log.entries),
-            head=log.head,
-            frozen=log.frozen,
-            anchor=log.anchor,
-            scope=token.scope,
-            datasets=datasets,
-            log=tuple(visible_entries(log.entries, token)),
-            tokens=tokens,
+        settings, ledger = self._service.settings, self._service.ledger
+        served = {name: self._served(name) for name in settings.datasets}
+        facts: dict[str, Any] = {"anchor": ledger.anchor.kind, "scope": token.scope}
+        facts |= {"organisation": settings.organisation, "time": utc_now()}
+        facts["tokens"] = [shown.record() for shown in self.tokens(token)]
+        file: Any = SpooledTemporaryFile(CHUNK_BYTES)  # noqa: SIM115  # its reader closes it
+        try:
+            with ledger.snapshot() as now:
+                facts |= {"ledger": now.name, "entries": now.entries, "head": now.head}
+                facts["frozen"] = now.frozen
+                names = dict.fromkeys([*served, *(balance.dataset for balance in now.balances)])
+                covered = filter(token.covers, names)
+                entries = checked_chain(now.records.log())
+                pieces: dict[str, Iterable[bytes]] = {
+                    "datasets": _array(self.pieces(now, n, served.get(n)) for n in covered),
+                    "log": _array(
+                        [entry_text(shown).encode()]
+                        for entry in entries
+                        for shown in visible_entries([entry], token)
+                    ),
+                }
+                pieces |= {n: [_canonical(value)] for n, value in facts.items()}
+                write_export(file, pieces, settings.key)
+        except LedgerError as error:
+            file.close()
+            raise Problem(HTTPStatus.CONFLICT, _ALTERED if token.scope else str(error)) from None
+        file.seek(0)
+        return file, f"{facts['time'][:10]}-{facts['entries']}.export.json"
+
+    def pieces(self, now: Snapshot, dataset: str, served: ServedRecord | None) -> Iterator[bytes]:
+        """Yield the pieces of what an export says of one data set."""
+        budgets = [budget_record(balance) for balance in now.balances if balance.dataset == dataset]
+        yield b'{"budgets":' + _canonical(budgets) + b',"charges":'
+        shown = self._service.ledger.state_shown
+        yield from _array(
+            [charge_text(charge, shown(charge), dataset).encode()]
+            for charge in now.records.charges(dataset=dataset)
         )
-        return sign_export(content, self._service.settings.key)
+        yield b',"name":' + _canonical(dataset) + b',"proposals":'
+        yield from _array(
+            [proposal_text(row).encode()] for row in all_proposals(now.records, dataset)
+        )
+        yield b',"served":' + _canonical(served) + b"}"
+
+
+def _canonical(value: Any) -> bytes:
+    return strict_json.canonical(strict_json.plain(value))
+
+
+def _array(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """Yield the pieces of a JSON array, of the pieces of its items: few and large ones."""
+    mark, waiting, size = b"[", [], 0
+    for item in items:
+        waiting.append(mark)
+        for piece in item:
+            waiting.append(piece)
+            size += len(piece)
+            if size > CHUNK_BYTES:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+        mark = b","
+    yield b"".join(waiting) + (b"[]" if mark == b"[" else b"]")
+
+
+def entry_text(entry: LogEntry) -> str:
+    """Return an entry of the log as an export holds it, canonical."""
+    return (
+        f'{{"digest":"{entry.digest}","kind":"{entry.kind}","number":{entry.number},"text":'
+        f'{_quoted_json(entry.text)},"time":"{entry.time}"}}'
+    )
+
+
+def charge_text(charge: Charge, state: str, dataset: str) -> str:
+    """Return a charge as an export holds it, canonical: what `ChargeRecord` says."""
+    delta = float(charge.parameters.get("delta") or 0.0)
+    time = datetime.fromtimestamp(charge.time, UTC).replace(microsecond=0).isoformat()
+    request = charge.request if charge.dataset == dataset else _SEVERAL
+    return (
+        f'{{{cost_text(charge.spent, charge.dataset, dataset, delta)},"number":{charge.number},'
+        f'"request":{_quoted_json(request)},"state":{_quoted_json(STATES.get(state, state))},'
+        f'"time":"{time}"}}'
+    )
+
+
+@lru_cache(maxsize=ROWS_AT_ONCE)  # charges that are alike cost the same
+def cost_text(spent: str, home: str, dataset: str, delta: float) -> str:
+    """Return what a charge cost a data set, as members of a JSON object."""
+    costs = costs_of(home, json.loads(spent))[dataset]
+    records = [CostRecord(str(unit), finite(stated_epsilon(e, delta))) for unit, e in costs]
+    return _canonical({"cost": records, "delta": delta})[1:-1].decode()
+
+
+def proposal_text(row: ListedProposal) -> str:
+    """Return a proposal as an export holds it, canonical: its record, with senders and state."""
+    senders = ",".join(map(_quoted_json, row.senders))
+    state = _quoted_json(_STATES.get(row.state, row.state))
+    return row.record.replace('"senders":[],"state":""', f'"senders":[{senders}],"state":{state}')

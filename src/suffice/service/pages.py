@@ -21,18 +21,18 @@ from suffice.errors import ParameterError, ReleaseError, UsageError
 from suffice.owner.ledger.tokens import Role, mint, utc_now
 from suffice.owner.policy import policy_lines
 from suffice.plain_text import escaped
-from suffice.service.api import checkpoint_of
+from suffice.service.api import checkpoint_of, export_response, release_response
 from suffice.service.auth import Session, Sessions, SignInNeeded, check_covers_all
+from suffice.service.operation import COUNTS, REFUSALS
 from suffice.service.oversight import (
     Accounts,
     Comparison,
-    compare,
     entry_words,
     kind_words,
-    visible_entries,
 )
 from suffice.service.problems import Problem, not_found
 from suffice.service.settings import Settings
+from suffice.service.sign_in import SignInRefused
 from suffice.service.workers import Digest, Identity, Name, Service, read_decision
 
 _FOLDER = Path(__file__).parent
@@ -113,16 +113,12 @@ def _plain(text: object) -> str:
     return escaped(str(text))
 
 
-_ENTRIES = 100  # of the log on one page
 _LARGEST_NUMBER = 10**15
+_Before = Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)]
 
 
-def _download(data: bytes, media_type: str, name: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(data, media_type=media_type, headers=headers)
-
-
-_MOST_PROPOSALS = 100  # of one data set on the page of all data sets
+_FEW = 10  # rows of each list on the page of all data sets
+_MANY = 50  # on the pages of one data set, and in the report
 
 
 def install_pages(app: FastAPI, service: Service) -> None:
@@ -136,7 +132,12 @@ def install_pages(app: FastAPI, service: Service) -> None:
         del request
         return RedirectResponse(f"{prefix}/login", HTTPStatus.SEE_OTHER)
 
+    async def refused(request: Request, error: Exception) -> Response:
+        del request
+        return pages.refused(error)
+
     app.add_exception_handler(SignInNeeded, sign_in)
+    app.add_exception_handler(SignInRefused, refused)
 
 
 class _Pages:
@@ -149,9 +150,19 @@ class _Pages:
 
     # --- for everybody
 
+    def refused(self, error: Exception) -> Response:
+        """Return the page of a sign-in that failed; why it did is for the log alone."""
+        COUNTS.add("suffice_failed_sign_ins_total")
+        REFUSALS.note(f"A sign-in failed. {error}")  # a fixed sentence
+        problem = "You could not be signed in. Try again, or ask whoever runs the service."
+        return self._page(
+            "login.html", None, HTTPStatus.FORBIDDEN, problem=problem, has_provider=True
+        )
+
     def public_router(self) -> APIRouter:
         """Return the routes that need no session."""
         router = APIRouter()
+        has_provider = self._service.settings.sign_in is not None
 
         @router.get("/static/{name}")
         def static(name: str) -> Response:
@@ -161,7 +172,7 @@ class _Pages:
 
         @router.get("/login")
         def login() -> Response:
-            return self._page("login.html", None)
+            return self._page("login.html", None, has_provider=has_provider)
 
         @router.post("/login")
         async def sign_in(request: Request) -> Response:
@@ -171,7 +182,22 @@ class _Pages:
             if await run_in_threadpool(begin, request, fields.get("token", ""), response):
                 return response
             problem = "This token does not open these pages. Ask the owner for another one."
-            return self._page("login.html", None, HTTPStatus.FORBIDDEN, problem=problem)
+            return self._page(
+                "login.html", None, HTTPStatus.FORBIDDEN, problem=problem, has_provider=has_provider
+            )
+
+        @router.get("/sign-in")
+        async def to_provider() -> Response:
+            response = self._to("/login")
+            response.headers["location"] = await self._service.sign_in.address(response)
+            return response
+
+        @router.get("/sign-in/back")
+        async def from_provider(request: Request) -> Response:
+            response = self._page("signed_in.html", None)
+            person = await self._service.sign_in.person(request, response)
+            await run_in_threadpool(self._sessions.begin_for, person, response)
+            return response
 
         return router
 
@@ -184,8 +210,8 @@ class _Pages:
 
         @router.get("/")
         def overview(session: reader) -> Response:
-            datasets = self._accounts.datasets(session.token)
-            return self._page("overview.html", session, datasets=datasets, most=_MOST_PROPOSALS)
+            datasets = self._accounts.datasets(session.token, _FEW)
+            return self._page("overview.html", session, datasets=datasets)
 
         @router.post("/logout")
         async def logout(request: Request, session: reader) -> Response:
@@ -202,6 +228,15 @@ class _Pages:
     def _add_proposal_pages(self, router: APIRouter, reader: Any) -> None:
         place = "/data/{dataset}/{digest}"
 
+        @router.get("/data/{dataset}")
+        def proposals(dataset: Name, session: reader, before: _Before = None) -> Response:
+            self._service.authenticator.served(session.token, dataset)
+            rows = self._accounts.proposals(dataset, _MANY + 1, before=before)
+            more = rows[_MANY - 1].number if len(rows) > _MANY else None
+            return self._page(
+                "proposals.html", session, dataset=dataset, rows=rows[:_MANY], next_page=more
+            )
+
         @router.get(place)
         def proposal(dataset: Name, digest: Digest, session: reader) -> Response:
             return self._proposal_page(session, dataset, digest)
@@ -209,9 +244,7 @@ class _Pages:
         @router.get(f"{place}/release")
         def release(dataset: Name, digest: Digest, session: reader) -> Response:
             stored = self._service.proposal(session.token, dataset, digest)
-            if stored.release is None:
-                raise not_found()
-            return Response(stored.release, media_type="application/octet-stream")
+            return release_response(self._service, stored)
 
         @router.post(place)
         async def decision(
@@ -231,7 +264,7 @@ class _Pages:
         }
         try:
             decision = read_decision(choices.get(fields.get("decision", "")))
-            self._service.decide(stored, decision)
+            self._service.decide(stored, decision, session.token)
         except UsageError as error:
             return self._proposal_page(session, dataset, digest, str(error))
         except Problem as problem:
@@ -251,6 +284,7 @@ class _Pages:
             HTTPStatus.OK if problem is None else HTTPStatus.CONFLICT,
             dataset=dataset,
             row=row,
+            row_hash=stored.proposal.rows.hash,
             budget=f"Left of the budget: epsilon {', '.join(left)}.",
             problem=problem,
         )
@@ -324,7 +358,7 @@ class _Pages:
         @router.get("/log")
         def log(
             session: reader,
-            before: Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)] = None,
+            before: _Before = None,
         ) -> Response:
             return self._log(session, before)
 
@@ -337,13 +371,12 @@ class _Pages:
         def checkpoint(session: reader) -> Response:
             signed = self._accounts.checkpoint(session.token)
             name = f"{signed.time[:10]}-{signed.entries}.checkpoint"
-            return _download(signed.to_text().encode(), "text/plain", name)
+            headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+            return Response(signed.to_text(), media_type="text/plain", headers=headers)
 
         @router.get("/export")
         def export(session: reader) -> Response:
-            signed = self._accounts.export(session.token)
-            name = f"{signed.content.time[:10]}-{signed.content.entries}.export.json"
-            return _download(signed.encode(), "application/json", name)
+            return export_response(*self._accounts.export(session.token))
 
     def _report(self, session: Session, *, for_print: bool) -> Response:
         token = session.token
@@ -351,7 +384,7 @@ class _Pages:
             "report.html",
             session,
             for_print=for_print,
-            datasets=self._accounts.datasets(token),
+            datasets=self._accounts.datasets(token, _MANY),
             tokens=self._accounts.tokens(token),
             log=self._accounts.log(token),
             key_id=self._accounts.key_id,
@@ -365,8 +398,7 @@ class _Pages:
             older = checkpoint_of(text)
         except ReleaseError as error:
             return self._log(session, None, problem=str(error), pasted=text)
-        log = self._accounts.log(session.token)
-        return self._log(session, None, comparison=compare(log, older, self._accounts.key_id))
+        return self._log(session, None, comparison=self._accounts.compare(session.token, older))
 
     def _log(
         self,
@@ -378,18 +410,15 @@ class _Pages:
         pasted: str = "",
     ) -> Response:
         log = self._accounts.log(session.token)
-        visible = visible_entries(log.entries, session.token)
-        older = [entry for entry in visible if before is None or entry.number < before]
-        shown = older[-_ENTRIES:][::-1]
-        rows = [(entry, entry_words(entry)) for entry in shown]
+        older = [] if log.problem else self._accounts.entries(session.token, before, _MANY + 1)
+        rows = [(entry, entry_words(entry)) for entry in older[:_MANY]]
         return self._page(
             "log.html",
             session,
             HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
             log=log,
             rows=rows,
-            count=len(visible),
-            next_page=shown[-1].number if len(older) > len(shown) else None,
+            next_page=older[_MANY - 1].number if len(older) > _MANY else None,
             comparison=comparison,
             key_id=self._accounts.key_id,
             pasted=pasted,

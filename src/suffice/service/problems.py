@@ -16,6 +16,7 @@ from starlette.routing import Match
 
 from suffice import strict_json
 from suffice.errors import LedgerError, ReleaseError, StorageError, SufficeError, UsageError
+from suffice.service.operation import LOGGER, REFUSALS, failure_of
 
 MEDIA_TYPE = "application/problem+json"
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -54,12 +55,14 @@ def problem_response(status: int, detail: str, headers: Any = None) -> JSONRespo
 
 
 # Each handler gets the errors of one class alone, as `install_problems` says.
-def _of_problem(_: Request, problem: Any) -> JSONResponse:
+async def _of_problem(_: Request, problem: Any) -> JSONResponse:
+    REFUSALS.note(problem.detail)  # a fixed sentence
     return problem_response(problem.status, problem.detail, problem.headers)
 
 
-def _of_starlette(request: Request, error: Any) -> JSONResponse:
+async def _of_starlette(request: Request, error: Any) -> JSONResponse:
     status = HTTPStatus(error.status_code)
+    REFUSALS.note(f"{status.description}.")
     headers = error.headers
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         # Every method of the path: the framework names those of one route alone.
@@ -74,21 +77,32 @@ def _of_starlette(request: Request, error: Any) -> JSONResponse:
     return problem_response(status, status.description, headers)
 
 
-def _of_validation(_: Request, error: Exception) -> JSONResponse:
+async def _of_validation(_: Request, error: Exception) -> JSONResponse:
     del error  # it quotes what was sent
-    return problem_response(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "A part of the request is not what /openapi.json says."
-    )
+    detail = "A part of the request is not what /openapi.json says."
+    REFUSALS.note(detail)
+    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 
 
-def _of_library(_: Request, error: Exception) -> JSONResponse:
+async def _of_library(_: Request, error: Exception) -> JSONResponse:
     """Return the sentence of an error about what the caller sent; nothing about anything else."""
     if isinstance(error, UsageError | ReleaseError):
+        REFUSALS.note(f"It is a {type(error).__name__}.")  # whose text may quote what was sent
         return problem_response(error.http_status, str(error))
     if isinstance(error, LedgerError | StorageError):
+        LOGGER.error(failure_of(error))
         detail = "The service cannot use its records now. Try again later."
-        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": "10"})
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": "2"})
     raise error  # `guard` answers what nobody expected
+
+
+def archived() -> Problem:
+    """Return the answer about a proposal whose body, answer and release are in an archive."""
+    return Problem(
+        HTTPStatus.GONE,
+        "This proposal was answered long ago, and is archived. Nothing is drawn for it again. Ask"
+        " the owner for the archive.",
+    )
 
 
 def install_problems(app: FastAPI) -> None:

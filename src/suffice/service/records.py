@@ -5,23 +5,31 @@ bytes are the ledger's own. A proposal that is lost loses no privacy: sent again
 that the ledger holds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from itertools import count
 from typing import Any
 
+from suffice import strict_json
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
-from suffice.owner.ledger.store import Claim, Tables
+from suffice.owner.ledger.store import ROWS_AT_ONCE, Claim, Tables
 from suffice.owner.ledger.tokens import Token, utc_now
+from suffice.protocol.export import proposal_record
 from suffice.protocol.messages import Answer, Proposal
+from suffice.releases.codec import decode
+from suffice.releases.file import split, with_signature
 from suffice.service.settings import Limits
 
-_PROPOSAL = "SELECT dataset, digest, body, received, state, answer, release FROM proposals"
+_PROPOSAL = "SELECT dataset, digest, body, received, state, answer, signature FROM proposals"
+_WAITING = "AND p.state = 'waiting' AND p.verdict = ''"  # which an index finds
+LOST = "lost"  # charged, and its output was lost
 
 
 class State(StrEnum):
@@ -31,6 +39,7 @@ class State(StrEnum):
     WAITING = "waiting"
     APPROVED = "approved"
     ANSWERED = "answered"
+    ARCHIVED = "archived"
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class StoredProposal:
     received: datetime  # UTC
     state: State
     answer: bytes | None = None
-    release: bytes | None = None
+    signature: bytes | None = None  # of its release, whose bytes the ledger has
 
     @cached_property
     def proposal(self) -> Proposal:
@@ -56,11 +65,25 @@ class StoredProposal:
         return None if self.answer is None else Answer.load(self.answer)
 
 
+@dataclass(frozen=True)
+class ListedProposal:
+    """A proposal as lists show it: no release is read for it."""
+
+    number: int  # in the order of their arrival
+    digest: str
+    received: str
+    state: str  # a state of the records, or the name of the answer, or `LOST`
+    record: str  # what the export says of it, canonical, without senders and state
+    senders: tuple[str, ...]
+
+
 class ServiceRecords:
     """Keeps tokens, sessions and proposals in the database of a ledger, for several servers."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
+        self._turns: Counter[tuple[str, str]] = Counter()  # the last of each token, by data set
+        self._numbers = count(1)  # of turns
 
     # --- tokens
 
@@ -130,9 +153,10 @@ class ServiceRecords:
                     return False
                 (last,) = records.db.execute("SELECT max(number) FROM proposals").fetchone()
                 row = ((last or 0) + 1, dataset, digest, body, utc_now().isoformat())
-                records.db.execute(
-                    "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, 'received', NULL, NULL)", row
+                statement = (
+                    "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, 'received', '', NULL, NULL, NULL)"
                 )
+                records.db.execute(statement, row)
             statement = "INSERT INTO senders VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
             records.db.execute(statement, (dataset, digest, token))
             return True
@@ -143,62 +167,117 @@ class ServiceRecords:
         with self._store.reading() as records:
             return records.db.execute(query, (token, dataset, digest)).fetchone() is not None
 
-    def senders(self, dataset: str, digest: str) -> list[str]:
-        """Return the holders of the tokens that sent a proposal."""
-        query = (
-            "SELECT holder, id FROM senders JOIN tokens ON token = id WHERE dataset = ? AND"
-            " digest = ? ORDER BY minted"
-        )
-        with self._store.reading() as records:
-            rows = records.db.execute(query, (dataset, digest)).fetchall()
-        return [f"{holder} ({identity})" for holder, identity in rows]
-
     def proposal(self, dataset: str, digest: str) -> StoredProposal | None:
         """Return a proposal that arrived, or None."""
         with self._store.reading() as records:
             return _stored(records, dataset, digest)
 
-    def proposals(self, dataset: str) -> list[StoredProposal]:
-        """Return every proposal of a data set, oldest first."""
+    def release(self, stored: StoredProposal) -> bytes | None:
+        """Return the release that a proposal was granted, signed as the answer names it, or None.
+
+        Its bytes are the ledger's. The records hold the signature alone.
+        """
+        if stored.signature is None:
+            return None
         with self._store.reading() as records:
-            rows = records.db.execute(f"{_PROPOSAL} WHERE dataset = ? ORDER BY number", (dataset,))
-            return [_stored_of(row) for row in rows]
+            charge = records.charge(stored.dataset, stored.proposal.request)
+            data = None if charge is None else records.output(charge.number)
+        return None if data is None else with_signature(data, stored.signature)
 
     def page(
         self, dataset: str, sender: str | None, *, after: str | None = None, most: int
-    ) -> list[StoredProposal]:
-        """Return at most ``most`` proposals of a data set, oldest first, without their releases.
+    ) -> list[ListedProposal]:
+        """Return at most ``most`` proposals of a data set, oldest first.
 
         With a sender, the id of a token, only what it sent. The list begins after the proposal
         whose digest is ``after``.
         """
-        query = (
-            "WITH visible AS (SELECT * FROM proposals AS p WHERE p.dataset = ? AND (? = '' OR"
-            " EXISTS (SELECT 1 FROM senders AS s WHERE s.dataset = p.dataset AND s.digest ="
-            " p.digest AND s.token = ?))) SELECT dataset, digest, body, received, state, answer,"
-            " NULL FROM visible WHERE number > coalesce((SELECT number FROM visible WHERE digest"
-            " = ?), 0) ORDER BY number LIMIT ?"
-        )
-        values = (dataset, sender or "", sender or "", after or "", most)
+        own = ""
+        if sender is not None:
+            own = (
+                " AND EXISTS (SELECT 1 FROM senders AS s WHERE s.dataset = p.dataset AND s.digest ="
+                " p.digest AND s.token = ?)"
+            )
+        values = () if sender is None else (sender,)
+        place = f"SELECT number FROM proposals AS p WHERE dataset = ? AND digest = ?{own}"  # noqa: S608  # our own words
         with self._store.reading() as records:
-            return [_stored_of(row) for row in records.db.execute(query, values)]
+            row = records.db.execute(place, (dataset, after or "", *values)).fetchone()
+            first = 0 if row is None else row[0]
+            where = f"p.number > ?{own} ORDER BY p.number LIMIT ?"
+            return some_proposals(records, dataset, where, (first, *values, most))
+
+    def newest(
+        self, dataset: str, most: int, *, before: int | None = None, waiting: bool | None = None
+    ) -> list[ListedProposal]:
+        """Return the last proposals of a data set, newest first, or those before a number.
+
+        With ``waiting``, only those that wait for the owner, or only the others.
+        """
+        which = {None: "", True: _WAITING, False: "AND p.state <> 'waiting'"}
+        where = f"p.number < ? {which[waiting]} ORDER BY p.number DESC LIMIT ?"
+        with self._store.reading() as records:
+            return some_proposals(
+                records, dataset, where, (2**62 if before is None else before, most)
+            )
+
+    def one(self, dataset: str, digest: str) -> ListedProposal | None:
+        """Return one proposal as lists show it; None if there is none, or it is archived."""
+        with self._store.reading() as records:
+            return next(iter(some_proposals(records, dataset, "p.digest = ?", (digest,))), None)
+
+    def counts(self, dataset: str) -> dict[str, int]:
+        """Return how many proposals of a data set are in each state."""
+        query = (
+            "SELECT state, verdict, count(*) FROM proposals WHERE dataset = ? GROUP BY state,"
+            " verdict"
+        )
+        counts: dict[str, int] = {}
+        with self._store.reading() as records:
+            for state, verdict, count in records.db.execute(query, (dataset,)):
+                name = _shown_state(state, verdict)
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
     def next_to_work_on(self, dataset: str) -> StoredProposal | None:
-        """Return the oldest proposal that a worker has to look at, or None."""
+        """Return the proposal that a worker has to look at next, or None.
+
+        Tokens take turns: it is the oldest one of the token whose last turn is longest ago. So
+        nobody who sends many keeps others waiting. The order depends on who sent what and when.
+        """
         query = (
-            f"{_PROPOSAL} WHERE dataset = ? AND state IN ('received', 'approved') ORDER BY number"
-            " LIMIT 1"
+            "SELECT s.token, min(p.number) FROM proposals AS p JOIN senders AS s ON s.dataset ="
+            " p.dataset AND s.digest = p.digest WHERE p.dataset = ? AND p.state IN ('received',"
+            " 'approved') GROUP BY s.token"
         )
         with self._store.reading() as records:
-            row = records.db.execute(query, (dataset,)).fetchone()
-        return None if row is None else _stored_of(row)
+            heads = records.db.execute(query, (dataset,)).fetchall()
+            if not heads:
+                return None
+            turns = ((self._turns[dataset, token], number) for token, number in heads)
+            row = records.db.execute(f"{_PROPOSAL} WHERE number = ?", min(turns)[1:]).fetchone()
+        return _stored_of(row)
 
-    def move(self, proposal: StoredProposal, state: State) -> bool:
-        """Move a proposal on, if it is still where the caller saw it; say whether it was."""
+    def end_turn(self, proposal: StoredProposal) -> None:
+        """Let those who sent a proposal wait for all others who wait."""
+        query = "SELECT token FROM senders WHERE dataset = ? AND digest = ?"
+        with self._store.reading() as records:
+            senders = [*records.db.execute(query, (proposal.dataset, proposal.digest))]
+        turn = next(self._numbers)
+        for (token,) in senders:
+            self._turns[proposal.dataset, token] = turn
+
+    def move(self, proposal: StoredProposal, state: State, by: Token | None = None) -> bool:
+        """Move a proposal on, if it is still where the caller saw it; say whether it was.
+
+        Who decided so, if anybody did, is in the audit log of the same transaction.
+        """
         statement = "UPDATE proposals SET state = ? WHERE dataset = ? AND digest = ? AND state = ?"
         row = (str(state), proposal.dataset, proposal.digest, str(proposal.state))
         with self._store.writing() as records:
-            return bool(records.db.execute(statement, row).rowcount == 1)
+            moved = bool(records.db.execute(statement, row).rowcount == 1)
+            if moved and by is not None:
+                records.append(Kind.DECISION, _decision(proposal, "granted", by))
+        return moved
 
     def answer(
         self,
@@ -206,21 +285,34 @@ class ServiceRecords:
         answer: bytes,
         release: bytes | None,
         entry: tuple[Kind, Mapping[str, Any]] | None = None,
+        by: Token | None = None,
     ) -> bool:
         """Answer a proposal, if it is still where the caller saw it; say whether it was.
 
-        ``entry``, of the audit log, is written in the same transaction.
+        ``entry``, of the audit log, is written in the same transaction, and who refused.
         """
         statement = (
-            "UPDATE proposals SET state = 'answered', answer = ?, release = ? WHERE dataset = ?"
+            "UPDATE proposals SET state = 'answered', verdict = ?, answer = ?, signature = ?,"
+            " record = ? WHERE dataset = ?"
             " AND digest = ? AND state = ?"
         )
-        row = (answer, release, proposal.dataset, proposal.digest, str(proposal.state))
+        parsed = Answer.load(answer)
+        guarantees = () if release is None else decode(release).guarantees
+        record = proposal_record(proposal.proposal, proposal.received, parsed, guarantees)
+        text = strict_json.canonical(strict_json.plain(record)).decode()
+        signature = None if release is None else split(release)[2]
+        place = (proposal.dataset, proposal.digest, str(proposal.state))
         with self._store.writing() as records:
+            charge = records.charge(proposal.dataset, proposal.proposal.request)
+            lost = charge is not None and charge.state != "finished"
+            verdict = LOST if lost else parsed.name
+            row = (verdict, answer, signature, text, *place)
             stored = bool(records.db.execute(statement, row).rowcount == 1)
             if stored and entry is not None:
                 kind, facts = entry
                 records.append(kind, {"dataset": proposal.dataset, **facts}, once=True)
+            if stored and by is not None:
+                records.append(Kind.DECISION, _decision(proposal, "refused", by))
         return stored
 
     # --- leases
@@ -260,6 +352,12 @@ class ServiceRecords:
         return claim
 
 
+def _decision(proposal: StoredProposal, decision: str, by: Token) -> dict[str, Any]:
+    """Return what the log says of an owner's decision: whose it was, and as whom they signed in."""
+    about = {"dataset": proposal.dataset, "proposal": proposal.digest, "decision": decision}
+    return {**about, "token": by.id, "by": by.holder}
+
+
 def _lease_holder(records: Tables, dataset: str) -> str:
     """Return the name of the lock of the server that holds the lease, or held it; "" for none."""
     row = records.db.execute("SELECT holder FROM leases WHERE dataset = ?", (dataset,)).fetchone()
@@ -268,16 +366,60 @@ def _lease_holder(records: Tables, dataset: str) -> str:
 
 def _has_room(records: Tables, dataset: str, token: str, limits: Limits) -> bool:
     """Say whether a token may file one more proposal."""
-    open_ones = "SELECT count(*) FROM proposals AS p WHERE p.dataset = ? AND p.state <> 'answered'"
+    is_open = "p.state NOT IN ('answered', 'archived')"
+    open_ones = f"SELECT count(*) FROM proposals AS p WHERE p.dataset = ? AND {is_open}"  # noqa: S608  # our own words
     own = "SELECT count(*) FROM senders AS s WHERE s.token = ?"
-    own_open = (
-        "SELECT count(*) FROM senders AS s JOIN proposals AS p ON s.dataset = p.dataset AND"
-        " s.digest = p.digest WHERE s.token = ? AND p.state <> 'answered'"
-    )
+    both = "senders AS s JOIN proposals AS p ON s.dataset = p.dataset AND s.digest = p.digest"
+    own_open = f"SELECT count(*) FROM {both} WHERE s.token = ? AND {is_open}"  # noqa: S608  # our own words
     counts = ((open_ones, dataset), (own, token), (own_open, token))
     most = (limits.waiting_proposals, limits.proposals_of_one_token, limits.waiting_of_one_token)
     stored = [records.db.execute(query, (value,)).fetchone()[0] for query, value in counts]
     return all(count < limit for count, limit in zip(stored, most, strict=True))
+
+
+def some_proposals(
+    records: Tables, dataset: str, where: str, values: Sequence[Any]
+) -> list[ListedProposal]:
+    """Return the proposals of a data set that a condition selects, in its order, with senders."""
+    query = (
+        "SELECT p.number, p.digest, p.received, p.state, p.verdict, p.record, CASE WHEN p.record IS"
+        " NULL THEN p.body END FROM proposals AS p WHERE p.dataset = ? AND p.state <> 'archived'"
+    )
+    rows = records.db.execute(f"{query} AND {where}", (dataset, *values)).fetchall()
+    numbers = [row[0] for row in rows] or [0]
+    sent = (
+        "SELECT p.number, t.holder, t.id FROM proposals AS p CROSS JOIN senders AS s CROSS JOIN"
+        " tokens AS t WHERE s.dataset = p.dataset AND s.digest = p.digest AND t.id = s.token AND"
+        " p.dataset = ? AND p.number >= ? AND p.number <= ? ORDER BY t.minted"
+    )
+    senders: dict[int, tuple[str, ...]] = {}
+    for number, holder, identity in records.db.execute(sent, (dataset, min(numbers), max(numbers))):
+        senders[number] = (*senders.get(number, ()), f"{holder} ({identity})")
+    found = []
+    for number, digest, received, state, verdict, record, body in rows:
+        shown = _shown_state(state, verdict)
+        if record is None:  # it has no answer yet
+            proposal = Proposal.load(body)
+            charge = records.charge(dataset, proposal.request)
+            shown = LOST if charge is not None and charge.state == "burnt" else shown
+            open_one = proposal_record(proposal, datetime.fromisoformat(received))
+            text = strict_json.canonical(strict_json.plain(open_one)).decode()
+        else:
+            text = record
+        found.append(ListedProposal(number, digest, received, shown, text, senders.get(number, ())))
+    return found
+
+
+def all_proposals(records: Tables, dataset: str) -> Iterator[ListedProposal]:
+    """Yield every proposal of a data set that is not archived, oldest first."""
+    after, where = 0, "p.number > ? ORDER BY p.number LIMIT ?"
+    while some := some_proposals(records, dataset, where, (after, ROWS_AT_ONCE)):
+        yield from some
+        after = some[-1].number
+
+
+def _shown_state(state: str, verdict: str) -> str:
+    return verdict if state == State.ANSWERED else state
 
 
 def _stored(records: Tables, dataset: str, digest: str) -> StoredProposal | None:
@@ -287,6 +429,6 @@ def _stored(records: Tables, dataset: str, digest: str) -> StoredProposal | None
 
 
 def _stored_of(row: tuple[str, str, bytes, str, str, bytes | None, bytes | None]) -> StoredProposal:
-    dataset, digest, body, received, state, answer, release = row
+    dataset, digest, body, received, state, answer, signature = row
     time = datetime.fromisoformat(received)
-    return StoredProposal(dataset, digest, body, time, State(state), answer, release)
+    return StoredProposal(dataset, digest, body, time, State(state), answer, signature)

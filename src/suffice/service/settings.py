@@ -3,14 +3,16 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from suffice import strict_json
 from suffice.errors import ParameterError, StorageError
+from suffice.owner.ledger.tokens import SIGNED_IN, Role
 from suffice.owner.policy import Policy
-from suffice.release.file import read_bounded
+from suffice.releases.file import read_bounded
 
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
@@ -38,6 +40,15 @@ port = 8765
 # proxies = "10.0.0.2"
 # The part of the address before /v1, if the service does not own the whole address.
 # prefix = "/suffice"
+
+[operation]
+# Counts for Prometheus at /metrics, and at /ready what fails. On this machine, or at a host of a
+# private network: no token is asked there.
+# port = 8766
+# The log on stderr: one JSON object a line, or text.
+log = "json"
+# Is sent an empty POST when a proposal begins to wait for you.
+# webhook = "https://chat.example/hook"
 
 [limits]
 # Requests of one token in one minute, and proposals of a data set that may wait for an answer.
@@ -100,6 +111,94 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """What whoever runs the service is told, and where.
+
+    Whoever reaches the address reads counts, durations and failures, so it is one of this machine
+    or of a private network. Port 0 opens none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    log: Literal["json", "text"] = "json"
+    webhook: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            where = ip_address("127.0.0.1" if self.host == "localhost" else self.host)
+        except ValueError:
+            where = None
+        if where is None or where.is_unspecified or not where.is_private:
+            raise ParameterError(
+                "The host of operation must be an address of this machine or of a private network:"
+                " no token is asked there."
+            )
+        if not 0 <= self.port < 2**16:
+            raise ParameterError("The port of operation must be a number from 0 to 65535.")
+        if self.webhook is not None:
+            check_secure("The webhook", self.webhook)
+
+
+def check_secure(what: str, address: str) -> None:
+    """Raise unless an address that the service asks has TLS, or is on this machine."""
+    parts = urlsplit(address)
+    on_loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    if parts.scheme != "https" and not on_loopback:
+        raise ParameterError(f"{what} must begin with https://, unless it is on this machine.")
+
+
+@dataclass(frozen=True)
+class Person:
+    """An owner or officer who signs in at the provider, known by issuer and subject alone."""
+
+    issuer: str
+    subject: str  # as the provider calls this person for ever; never an e-mail address
+    name: str  # for the log, in the owner's words
+    role: Role
+    scope: tuple[str, ...] = ()  # the data sets that the person sees; empty for all
+
+    def __post_init__(self) -> None:
+        if self.role not in (Role.OWNER, Role.OFFICER):
+            raise ParameterError("A person who signs in must be an owner or officer.")
+        for what in ("issuer", "subject", "name"):
+            text = getattr(self, what)
+            if not text or not text.isprintable():
+                raise ParameterError(f"The {what} of a person who signs in must be a line of text.")
+        if len(self.holder) > 200:  # letters of a token's holder
+            raise ParameterError("Issuer, subject and name of a person must be shorter.")
+
+    @property
+    def holder(self) -> str:
+        """Who holds the tokens that this person's sign-ins make, as log and pages say it."""
+        return f"{SIGNED_IN}{self.name}, {self.subject} of {self.issuer}"
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """A provider of OpenID Connect, and who may come from there."""
+
+    issuer: str
+    client_id: str
+    address: str  # where readers reach the service, with its prefix
+    people: tuple[Person, ...]
+    client_secret: Path | None = None  # a file
+
+    def __post_init__(self) -> None:
+        check_secure("The issuer of sign_in", self.issuer)
+        check_secure("The address of sign_in", self.address)
+        if self.address.endswith("/"):
+            raise ParameterError("The address of sign_in must not end in a slash.")
+        if self.client_secret is not None and not self.client_secret.name:
+            raise ParameterError("The client_secret of sign_in must be the name of a file.")
+
+    def secret(self) -> str | None:
+        """Return what the service proves itself with to the provider, if anything."""
+        if self.client_secret is None:
+            return None
+        return read_bounded(self.client_secret, _MOST_BYTES).decode().strip()
+
+
+@dataclass(frozen=True)
 class Limits:
     """How much one token may ask for, and how much may wait for an answer at the same time."""
 
@@ -144,7 +243,9 @@ class Settings:
     key: Path  # the private key that signs releases
     datasets: Mapping[str, ServedData]  # by their name in the ledger
     server: Server = field(default_factory=Server)
+    operation: Operation = field(default_factory=Operation)
     limits: Limits = field(default_factory=Limits)
+    sign_in: SignIn | None = None  # owners and officers sign in with tokens
 
     def __post_init__(self) -> None:
         if not self.datasets:
@@ -168,6 +269,9 @@ class Settings:
         )
         server, datasets = settings.server, settings.datasets
         certificate, key = server.certificate, server.certificate_key
+        sign_in = settings.sign_in
+        if sign_in is not None and sign_in.client_secret is not None:
+            sign_in = replace(sign_in, client_secret=folder / sign_in.client_secret)
         return replace(
             settings,
             ledger=_place(settings.ledger, folder),
@@ -178,6 +282,7 @@ class Settings:
                 certificate=certificate and folder / certificate,
                 certificate_key=key and folder / key,
             ),
+            sign_in=sign_in,
         )
 
 

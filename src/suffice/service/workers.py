@@ -1,16 +1,16 @@
 """Who opens private tables: one worker process for each data set, and one proposal at a time.
 
-A handler of a request never opens a table. Proposals of a data set are worked on in the order in
-which they arrived, so that the order of answers tells nothing about labels: of several servers one
-at a time works on a data set (`ServiceRecords.lease`). A worker that dies is replaced, and its
+A handler of a request never opens a table. Tokens take turns, each with its oldest
+proposal, so that the order of answers tells nothing about labels: of several servers one at a time
+works on a data set (`ServiceRecords.lease`). A worker that dies is replaced, and its
 proposal is looked at again; another server does the same for a server that dies. The ledger hands
 out the same bytes for the same proposal, and never charges twice.
 """
 
-import logging
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from http import HTTPStatus
 from multiprocessing import get_context, parent_process
 from typing import Annotated, Any, Literal
 
+import httpx
 from fastapi import Path, Query
 
 from suffice import strict_json
@@ -37,11 +38,12 @@ from suffice.owner.ledger.tokens import Token
 from suffice.protocol.grant import entry_about
 from suffice.protocol.messages import Line, Refused
 from suffice.service.auth import Authenticator
+from suffice.service.operation import COUNTS, LOGGER, Troubles
 from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
+from suffice.service.sign_in import SingleSignOn
 
-LOGGER = logging.getLogger("suffice.service")
 _REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
 _MOST_DEATHS = 3  # of workers over one proposal
 _FOREIGN = "the rows of the proposal are not those of the data set"
@@ -61,6 +63,22 @@ class Outcome:
 
     answer: bytes | None = None
     release: bytes | None = None
+    failure: str = ""  # the type of an error that nobody expected, for the log
+
+
+def table_trouble(settings: Settings, dataset: str) -> str:
+    """Return why a table cannot be used, in a fixed sentence: reads names of columns, no cell."""
+    from suffice.tables.files import TableFile
+    from suffice.tables.sources import column_names
+
+    served = settings.datasets[dataset]
+    try:
+        names = {*column_names(TableFile(served.table))}
+    except Exception:  # noqa: BLE001  # whatever it is, its text may quote
+        return f"The table of data set {dataset!r} cannot be opened."
+    if {served.label, *(served.policy.features or ())} <= names:
+        return ""
+    return f"The table of data set {dataset!r} lacks a column that the settings name."
 
 
 def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
@@ -69,13 +87,16 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
     The answer never depends on a label. An error that a proposal causes becomes a refusal with a
     fixed sentence, because a message could tell the learner more than an answer may. It raises
     PendingRequestError if another server is at work on the same proposal, and LedgerError or
-    StorageError if the ledger cannot be used now.
+    StorageError if ledger or table cannot be used now.
     """
     from suffice.protocol import grant
-    from suffice.release.release import encode
+    from suffice.releases.release import encode
     from suffice.tables.files import TableFile
 
     proposal, served = stored.proposal, settings.datasets[stored.dataset]
+    if trouble := table_trouble(settings, stored.dataset):
+        raise StorageError(trouble)  # the proposal waits until the table is there
+    failure = ""
     try:
         table, ledger = TableFile(served.table), _opened(settings.ledger)
         asked: dict[str, Any] = {
@@ -99,10 +120,10 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
     except _LATER as error:
         if not isinstance(error, _NEVER):
             raise
-        reason = _CANNOT
-    except Exception:  # noqa: BLE001  # an answer always comes, and says nothing of the reason
-        reason = _CANNOT
-    return Outcome(Refused(proposal.digest, (reason,)).encode())
+        reason, failure = _CANNOT, type(error).__name__
+    except Exception as error:  # noqa: BLE001  # an answer always comes, and says nothing of the reason
+        reason, failure = _CANNOT, type(error).__name__
+    return Outcome(Refused(proposal.digest, (reason,)).encode(), failure=failure)
 
 
 @lru_cache(maxsize=1)
@@ -134,8 +155,8 @@ def _end_with_the_server() -> None:
 class Workers:
     """Works on the proposals of every data set until it is closed."""
 
-    def __init__(self, settings: Settings, records: ServiceRecords) -> None:
-        self._settings, self._records = settings, records
+    def __init__(self, settings: Settings, records: ServiceRecords, troubles: Troubles) -> None:
+        self._settings, self._records, self._troubles = settings, records, troubles
         self._closing = threading.Event()
         self._wakeups = {name: threading.Event() for name in settings.datasets}
         self._threads = [
@@ -162,37 +183,67 @@ class Workers:
 
     def _work(self, dataset: str) -> None:
         wakeup, worker = self._wakeups[dataset], _Worker(self._settings)
+        look = time.monotonic()  # at the table, when there is nothing else to do
         try:
             while not self._closing.is_set():
                 wakeup.clear()
-                if not self._work_once(dataset, worker):
-                    wakeup.wait(_REST_SECONDS)
+                if self._work_once(dataset, worker):
+                    continue
+                if time.monotonic() >= look:
+                    self._troubles.note(
+                        f"table of {dataset}", table_trouble(self._settings, dataset)
+                    )
+                    look = time.monotonic() + 5 * _REST_SECONDS
+                wakeup.wait(_REST_SECONDS)
         finally:
             worker.close()
 
     def _work_once(self, dataset: str, worker: "_Worker") -> bool:
         """Look at the oldest open proposal; say whether there was one that could be answered."""
+        about, sentence, is_done = f"work on {dataset}", "", False
         try:
-            if self._records.next_to_work_on(dataset) is None:
-                return False
-            with self._records.lease(dataset) as free:
-                proposal = self._records.next_to_work_on(dataset) if free else None
-                if proposal is None:
-                    return False
-                outcome = worker.answer(proposal)
-                if outcome.answer is None:
-                    self._records.move(proposal, State.WAITING)
-                else:
-                    self._records.answer(proposal, outcome.answer, outcome.release)
+            if self._records.next_to_work_on(dataset) is not None:
+                with self._records.lease(dataset) as free:
+                    proposal = self._records.next_to_work_on(dataset) if free else None
+                    if proposal is not None:
+                        self.store(proposal, worker)
+                        self._records.end_turn(proposal)
+                        is_done = True
         except PendingRequestError:
             return False
-        except _LATER as error:
-            LOGGER.error("The service cannot work on %r now: %s", dataset, error)  # noqa: TRY400
-            return False
-        except Exception:  # whatever it is, the proposals of a data set are looked at again
-            LOGGER.exception("The service cannot work on %r now.", dataset)
-            return False
-        return True
+        except _LATER as error:  # whose texts hold no value of a table
+            sentence = f"The service cannot work on {dataset!r} now: {error}"
+        except Exception as error:  # noqa: BLE001  # the proposals are looked at again
+            sentence = f"The service cannot work on {dataset!r} now: {type(error).__name__}."
+        self._troubles.note(about, sentence)
+        return is_done
+
+    def store(self, proposal: StoredProposal, worker: "_Worker") -> None:
+        """Let a worker answer a proposal, and store what becomes of it."""
+        dataset = proposal.dataset
+        with COUNTS.timed("suffice_work_seconds", dataset=dataset):
+            outcome = worker.answer(proposal)
+        if outcome.failure:
+            COUNTS.add("suffice_work_failures_total", dataset=dataset)
+            sentence = "A proposal of data set %r could not be answered: %s."
+            LOGGER.error(sentence, dataset, outcome.failure)
+        if outcome.answer is not None:
+            self._records.answer(proposal, outcome.answer, outcome.release)
+        elif self._records.move(proposal, State.WAITING):
+            announce(self._settings.operation.webhook)
+
+
+def announce(webhook: str | None) -> None:
+    """Send an empty message to an address, if there is one: a proposal begins to wait."""
+
+    def send(address: str) -> None:
+        try:
+            httpx.post(address, timeout=5, follow_redirects=False).raise_for_status()
+        except httpx.HTTPError:
+            LOGGER.warning("The webhook could not be reached.")
+
+    if webhook is not None:
+        threading.Thread(target=send, args=(webhook,), name="webhook", daemon=True).start()
 
 
 class _Worker:
@@ -208,7 +259,8 @@ class _Worker:
         pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_the_server)
         # Workers inherit this. Ctrl-C and service managers signal every process of a server, and a
         # worker that ended between charge and output would lose the output.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        kept = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        signal.pthread_sigmask(signal.SIG_BLOCK, kept)
         return pool
 
     def answer(self, stored: StoredProposal) -> Outcome:
@@ -216,9 +268,9 @@ class _Worker:
             try:
                 return self._pool.submit(_answer_in_worker, self._settings, stored).result()
             except BrokenProcessPool:
-                LOGGER.error("A worker of data set %r died.", stored.dataset)  # noqa: TRY400
+                LOGGER.error("A worker of data set %r died.", stored.dataset)
                 self._pool = self._new_pool()
-        return Outcome(Refused(stored.digest, (_CANNOT,)).encode())
+        return Outcome(Refused(stored.digest, (_CANNOT,)).encode(), failure="BrokenProcessPool")
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
@@ -228,6 +280,7 @@ Name = Annotated[str, Path(max_length=200)]
 Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 After = Annotated[str | None, Query(pattern="^sha256:[0-9a-f]{64}$")]
+AfterEntry = Annotated[int, Query(ge=0, le=10**15)]
 
 
 @dataclass(frozen=True)
@@ -266,7 +319,9 @@ class Service:
             )
         self.records = ServiceRecords(self.ledger)
         self.authenticator = Authenticator(settings, self.records)
-        self.workers = Workers(settings, self.records)
+        self.sign_in = SingleSignOn(settings)
+        self.troubles = Troubles()
+        self.workers = Workers(settings, self.records, self.troubles)
 
     def largest_epsilon(self, dataset: str) -> float:
         """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.
@@ -286,17 +341,17 @@ class Service:
             raise not_found()
         return proposal
 
-    def decide(self, stored: StoredProposal, choice: Approval | Rejection) -> None:
+    def decide(self, stored: StoredProposal, choice: Approval | Rejection, by: Token) -> None:
         """Move a waiting proposal on, as its owner decided; what was decided stays decided."""
         answer = None
         if isinstance(choice, Rejection):  # first: a reason that no answer can hold is an error
             answer = Refused(stored.digest, (choice.reason,))
         moved = False
         if stored.state is State.WAITING and answer is None:
-            moved = self.records.move(stored, State.APPROVED)
+            moved = self.records.move(stored, State.APPROVED, by)
         elif stored.state is State.WAITING and answer is not None:
             entry = entry_about(stored.proposal, answer)
-            moved = self.records.answer(stored, answer.encode(), None, entry)
+            moved = self.records.answer(stored, answer.encode(), None, entry, by)
         if not moved:
             raise Problem(HTTPStatus.CONFLICT, "This proposal does not wait for a decision.")
         self.workers.notify(stored.dataset)

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import category_codes, is_integer, resolve_roles
-from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import row_count
-from suffice.tables.table import Table, check_order
+from suffice.tables.table import RowDigest, RowLanes, Table, check_order
 
 BagNames = tuple[Any, ...]
 _HASHED_AS = "(bag)"  # one name for all, since an array of bags has none of its own

@@ -10,6 +10,7 @@ Private numbers: every cell becomes one by itself, and a cell that is none is mi
 error nor the type of a column depends on such a cell, in any form of table.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, TableError
-from suffice.kernels.cells import find_numbers
+from suffice.kernels.sums import find_numbers
+from suffice.options import TEMPORAL_UNITS
 from suffice.strict_json import LARGEST_INTEGER
-from suffice.tables.terms import TEMPORAL_UNITS
 
 Classes = tuple[Any, ...]
 
@@ -250,6 +251,30 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     return codes
 
 
+def person_codes(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return a 64-bit code for the id in each cell, and which cells hold an id.
+
+    Ids are compared by their one spelling (`canonical_class`): 1, 1.0, "1" and "001" are one
+    person. A whole number is its own code. Other texts that share a code, by chance, would count
+    as one person: that protects them no less (proofs/person.md).
+    """
+    if pa.types.is_integer(column.type):
+        held = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        return pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(np.int64), held
+    cells, positions = _distinct(column)
+    codes, held = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells), dtype=bool)
+    for place, cell in enumerate(cells):
+        name = "" if cell is None else canonical_class(cell)
+        held[place] = name not in {"", "nan"}  # NaN is no id, and no name of a person
+        whole, _, zeros = name.partition(".")
+        if whole.isdecimal() and not zeros.strip("0"):  # also of more digits than a class has
+            name = whole
+        word = hashlib.sha256(name.encode(errors="replace")).digest()[:8]
+        short = name.isdecimal() and len(name) < 19  # 10^18 has 60 bits
+        codes[place] = int(name) if short else int.from_bytes(word, "little", signed=True)
+    return codes[positions], held[positions]
+
+
 def _distinct(column: pa.Array) -> tuple[list[Any], np.ndarray]:
     """Return the different cells as Python values, and for each cell the position of its value.
 
@@ -282,7 +307,8 @@ def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
     if len(numbers) <= _FEW_CLASSES:
         codes = np.full(len(values), -2, dtype=np.int8)
         for code, number in enumerate(numbers):  # no value is two numbers: one term is not zero
-            codes += (values == number).view(np.int8) * np.int8(code + 2)
+            # As float64 or int64: in float32 labels, a large number would be the one beside it.
+            codes += (values == np.int64(number)).view(np.int8) * np.int8(code + 2)
         return codes.astype(np.int64)
     order = np.argsort(np.array(numbers, dtype=np.int64))
     ranked = np.array(numbers, dtype=np.int64)[order]
@@ -435,10 +461,11 @@ def resolve_roles(
     features: Sequence[str] | None = None,
     bag: str | None = None,
     party: str | None = None,
+    person: str | None = None,
 ) -> Roles:
     """Return the roles of a table's columns; every name must exist once and have one role."""
     names = list(schema.names)
-    special = [name for name in (label, bag, party) if name is not None]
+    special = [name for name in (label, bag, party, person) if name is not None]
     chosen = list(features) if features is not None else feature_names(schema, special)
     for name in [*special, *chosen]:
         if names.count(name) != 1:
@@ -454,8 +481,8 @@ def resolve_roles(
     if set(special) & set(chosen) or len(set(special)) < len(special):
         both = next((n for n in special if n in chosen), special[0])
         raise TableError(
-            f"Column {both!r} has two roles, but label, bag and party cannot be features. Remove"
-            " it from --features, or name another column."
+            f"Column {both!r} has two roles, but label, bag, party and person cannot be features."
+            " Remove it from --features, or name another column."
         )
     if not chosen or len(set(chosen)) < len(chosen):
         raise TableError(

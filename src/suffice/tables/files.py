@@ -36,8 +36,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from suffice.errors import ParameterError, StorageError, TableError
-from suffice.notes import note
-from suffice.plain_text import listed, sheet_cell
+from suffice.plain_text import listed, note, sheet_cell
 from suffice.tables import table as tables_table
 from suffice.tables.columns import numbers_of, plain_batch, plain_schema, position_of, texts_of
 from suffice.tables.sheets import read_sheet, sheet_names

@@ -10,14 +10,20 @@ and rows public, a map in front of a linear model gives a private non-linear one
 embedding needs no map: pass rows that are already mapped. Fitted arrays are stored and travel:
 fitting them again gives the same bits on one machine, and applying them gives the same bits on
 every machine.
+
+A pipeline stands in the clear in every release that uses it. If its numbers were read off private
+rows, each of these releases tells about those rows, whatever its noise. So the origin goes along
+when a pipeline is saved, used again, merged or put into a model, and decides what a release may
+guarantee. It is a statement of whoever wrote the file, as everything in a file is.
 """
 
 import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -26,11 +32,82 @@ import numpy as np
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, MissingValuesError, ParameterError, TableError
-from suffice.options import Missing, MissingRule
-from suffice.tables.terms import TEMPORAL_UNITS, UNKNOWN, Provenance
+from suffice.options import TEMPORAL_UNITS, Missing, MissingRule
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_SHOWN_HASHES = 3  # of many hashes
+
+
+class Origin(StrEnum):
+    """What the numbers were taken from."""
+
+    DECLARED = "declared"
+    PUBLIC_ROWS = "public rows"
+    PRIVATE_ROWS = "private rows"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """States where a pipeline's numbers came from.
+
+    Parameters
+    ----------
+    source : Origin
+        Declared, public rows, private rows or unknown.
+    rows : tuple of str
+        The hashes of the public rows, sorted. Empty for other sources.
+    """
+
+    source: Origin
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", Origin(self.source))
+        are_digests = all(map(strict_json.is_digest, self.rows))
+        if not are_digests or self.rows != tuple(sorted(set(self.rows))):
+            raise ParameterError("Hashes of public rows must be sorted, and all different.")
+        if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
+            raise ParameterError("An origin must name rows if they are public, and only then.")
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the numbers are known to tell nothing about private rows."""
+        return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}
+
+    def __str__(self) -> str:
+        if self.source is Origin.UNKNOWN:
+            return "unknown (nobody stated it)"
+        more = (
+            f" and {len(self.rows) - _SHOWN_HASHES} more" if len(self.rows) > _SHOWN_HASHES else ""
+        )
+        return " ".join([self.source, ", ".join(self.rows[:_SHOWN_HASHES])]).strip() + more
+
+
+DECLARED = Provenance(Origin.DECLARED)
+PRIVATE_ROWS = Provenance(Origin.PRIVATE_ROWS)
+UNKNOWN = Provenance(Origin.UNKNOWN)
+
+
+def public_rows(row_hash: str) -> Provenance:
+    """Return the origin of numbers from rows with this hash, which the owner declared public."""
+    return Provenance(Origin.PUBLIC_ROWS, (row_hash,))
+
+
+def weakest(origins: Iterable[Provenance]) -> Provenance:
+    """Return the weakest of several origins of one pipeline.
+
+    Private rows are weaker than an unknown origin, which is weaker than public rows, which are
+    weaker than declared numbers. All hashes of public rows are kept.
+    """
+    stated = tuple(origins)
+    for weak in (PRIVATE_ROWS, UNKNOWN):
+        if weak in stated:
+            return weak
+    rows = tuple(sorted({row for origin in stated for row in origin.rows}))
+    return Provenance(Origin.PUBLIC_ROWS, rows) if rows else DECLARED
 
 
 def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
@@ -448,6 +525,20 @@ def most_outputs(spec: str, width: int) -> int:
     return _products(width, size) if size <= MOST_DEGREE else MOST_OUTPUTS + 1
 
 
+def cost_of_map(spec: str | None, width: int, rows: int) -> tuple[int, int]:
+    """Return about how many products mapped rows take, and how many bytes the map has.
+
+    By arithmetic on public numbers. A map with landmarks multiplies each row, and its own matrix,
+    by a square matrix of its size.
+    """
+    if spec is None:
+        return rows * width, 0
+    kind, outputs = _parse_map(spec)[0], most_outputs(spec, width)
+    has_landmarks = kind in ("nystroem", "ranks+kernel")
+    inner = outputs if has_landmarks else width
+    return (rows + outputs * has_landmarks) * outputs * inner, 8 * outputs * inner
+
+
 def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
     """Return the map that ``spec`` names, fitted to public columns (width, rows).
 
@@ -606,6 +697,8 @@ class Pipeline:
         The public feature map between encoding and scaling.
     origin : Provenance
         Where these numbers came from: declared, public rows, private rows or unknown.
+    clipped : float, optional
+        The proportion of those public rows that are longer than the bound. None for other numbers.
     """
 
     columns: tuple[Column, ...]
@@ -617,6 +710,7 @@ class Pipeline:
     fill: np.ndarray | None = None
     map: FeatureMap | None = None
     origin: Provenance = UNKNOWN
+    clipped: float | None = None
 
     def __post_init__(self) -> None:
         encoded = sum(len(column.outputs) for column in self.columns)
@@ -632,6 +726,8 @@ class Pipeline:
             )
         if (self.scale <= 0).any():
             raise ParameterError("The pipeline's scales must be above 0.")
+        if self.clipped is not None and not 0 <= self.clipped <= 1:
+            raise ParameterError("The proportion of clipped rows must be between 0 and 1.")
         # Squares of such numbers neither vanish nor overflow, so that clipping always clips.
         if not 1 / _LARGEST_BOUND <= self.bound <= _LARGEST_BOUND:
             raise ParameterError(
@@ -703,6 +799,17 @@ class Pipeline:
         with np.errstate(over="ignore"):
             far = np.abs((self.fill - self.mean) / self.scale) > LARGEST_NUMBER
         return np.where(far, self.mean, self.fill)
+
+    @property
+    def clipping(self) -> str:
+        """What the bound does to rows, in words."""
+        words = f"Rows longer than {self.bound:.4g} are shortened to it"
+        if self.clipped is None:
+            return f"{words}."
+        words += f": {100 * self.clipped:.3g} % of the public rows."
+        if self.clipped <= 0.05:  # few enough to need no reason
+            return words
+        return f"{words} The longest row decides how much noise all rows need."
 
     @property
     def norm_bound(self) -> float:
@@ -807,11 +914,13 @@ class Pipeline:
             "bound": self.bound,
             "intercept": self.intercept,
             "origin": strict_json.plain(self.origin),
+            **({} if self.clipped is None else {"clipped": self.clipped}),
         }
 
     def digest(self) -> str:
         """Return a hash of everything that the pipeline does."""
-        function = {key: value for key, value in self.to_json().items() if key != "origin"}
+        about = ("origin", "clipped")  # the rows, and nothing that is done to them
+        function = {key: value for key, value in self.to_json().items() if key not in about}
         content = hashlib.sha256(json.dumps(function, sort_keys=True).encode())
         for name, array in sorted(self.arrays().items()):
             content.update(name.encode() + b"\0" + array.tobytes())
@@ -829,6 +938,8 @@ class Pipeline:
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
+        if isinstance(data, dict):  # without public rows nobody counted
+            data = {"clipped": None, **data}
         stated = strict_json.read(_StatedPipeline, data, "pipeline in the file")
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         try:
@@ -844,6 +955,7 @@ class Pipeline:
                 if stated.map is None
                 else FeatureMap(**vars(stated.map), arrays=own),
                 origin=stated.origin,
+                clipped=stated.clipped,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError("The pipeline in the file is not valid.") from error
@@ -859,3 +971,4 @@ class _StatedPipeline:
     bound: float
     intercept: float
     origin: Provenance
+    clipped: float | None

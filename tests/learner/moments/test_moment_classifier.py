@@ -28,8 +28,8 @@ from suffice.learner.moments import (
 )
 from suffice.owner.moments import Moments
 from suffice.owner.rados import Rados
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 
 BENCH = Path(__file__).parents[3] / "lab" / "bench"
 with_simulated_noise = runpy.run_path(str(BENCH / "simulated_moments.py"))["with_simulated_noise"]

@@ -264,7 +264,7 @@ def test_other_rows_and_other_kinds_are_refused(ring):
     release = response_of(X, y, epsilon=1.0)
     with pytest.raises(ForeignRowsError):
         sf.NoisyLabelClassifier().fit_release(release, X[::-1])
-    sums = sf.MeanOperator(epsilon=1.0, mechanism="laplace").release(X, y, ledger=None)
+    sums = sf.MeanOperator(epsilon=1.0, mechanism="laplace", map=None).release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="holds no randomised labels"):
         sf.NoisyLabelClassifier().fit_release(sums, X)
 

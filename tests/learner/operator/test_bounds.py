@@ -9,9 +9,8 @@ from scipy.stats import binomtest, chi
 
 from suffice.errors import ParameterError
 from suffice.learner import intervals
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
-from suffice.release.release import Covariance
+from suffice.models.problem import LOSSES, FactoredProblem
+from suffice.releases.release import Covariance
 
 _rng = np.random.default_rng(8)
 X = _rng.normal(size=(200, 5))

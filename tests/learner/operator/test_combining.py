@@ -10,15 +10,15 @@ from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import NoiseWarning, combine_releases
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.merge import merge
-from suffice.release.release import Covariance, Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Covariance, Release
 
 _rng = np.random.default_rng(9)
 X = _rng.normal(size=(900, 4)) * [1, 2, 0.5, 1]
 y = (X @ [1.0, -0.5, 0.0, 0.3] + 0.5 * _rng.normal(size=900) > 0).astype(int)
 del _rng  # tests draw from the fixture
 three = np.digitize(X[:, 0], [-0.5, 0.5])
-PIPELINE = MeanOperator(epsilon=1.0).public_rows(X).pipeline
+PIPELINE = MeanOperator(epsilon=1.0, map=None).public_rows(X).pipeline
 CUT = 300
 
 

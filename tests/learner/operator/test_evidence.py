@@ -15,11 +15,10 @@ from suffice.learner.denoise import Denoised
 from suffice.learner.intervals import Evidence, interval, interval_above
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.weak import KnownProportions
-from suffice.models.losses import LOSSES, PENALTIES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, PENALTIES, FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode
-from suffice.release.release import Covariance, encode
+from suffice.releases.codec import decode
+from suffice.releases.release import Covariance, encode
 
 ALARM = 1e-6
 LAM = 0.1
@@ -96,7 +95,7 @@ def test_deviations_of_three_classes_are_those_of_many_releases(loss, mechanism)
     what they must.
     """
     labels = np.digitize(SCORES + np.random.default_rng(5).normal(size=400), [-0.5, 0.5])
-    operator = MeanOperator(2.0, 1e-5, mechanism=mechanism, classes=(0, 1, 2))
+    operator = MeanOperator(2.0, 1e-5, mechanism=mechanism, classes=(0, 1, 2), map=None)
     models, stated = [], []
     for _ in range(60):
         release = operator.release(X, labels, ledger=None)
@@ -192,7 +191,9 @@ def test_of_labels_that_rows_explain_the_risk_is_rather_too_large():
 @pytest.fixture(scope="module")
 def fitted() -> FactoredClassifier:
     labels = (np.random.default_rng(7).random(400) < SHARES).astype(int)
-    release = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, labels, ledger=None)
+    release = MeanOperator(epsilon=2.0, mechanism="laplace", map=None).release(
+        X, labels, ledger=None
+    )
     return FactoredClassifier(lam=LAM).fit_release(release, X)
 
 
@@ -227,7 +228,7 @@ def test_there_is_no_interval_after_a_pickle_or_a_file(fitted):
 def of_luck(seed: int) -> FactoredClassifier:
     """Return a model of labels that nine times in ten are one, whatever the row."""
     luck = (np.random.default_rng(seed).random(400) < 0.9).astype(int)
-    release = MeanOperator(epsilon=1e5, mechanism="laplace").release(X, luck, ledger=None)
+    release = MeanOperator(epsilon=1e5, mechanism="laplace", map=None).release(X, luck, ledger=None)
     return FactoredClassifier().fit_release(release, X)
 
 
@@ -258,7 +259,7 @@ def test_rare_labels_that_follow_a_feature_are_not_left_to_a_constant():
     assert 0.01 < rare.mean() < 0.03
     exact = FactoredClassifier().fit(rows, rare)
     assert not exact.intercept_only_
-    release = MeanOperator(epsilon=10.0).release(rows, rare, ledger=None)
+    release = MeanOperator(epsilon=10.0, map=None).release(rows, rare, ledger=None)
     model = FactoredClassifier().fit_release(release, rows)
     assert not model.intercept_only_
     assert model.theta_[0] == pytest.approx(exact.theta_[0], rel=0.3)
@@ -270,7 +271,9 @@ def test_the_risk_of_a_projected_operator_is_not_estimated_too_small():
     gaps = []
     for _ in range(40):
         labels = (local.random(400) < SHARES).astype(int)
-        release = MeanOperator(epsilon=0.5, mechanism="knorm").release(X, labels, ledger=None)
+        release = MeanOperator(epsilon=0.5, mechanism="knorm", map=None).release(
+            X, labels, ledger=None
+        )
         model = FactoredClassifier(lam=0.3).fit_release(release, X)
         scores = model.decision_function(X)
         risk = np.mean(np.logaddexp(0, -scores) * SHARES + np.logaddexp(0, scores) * (1 - SHARES))
@@ -318,7 +321,9 @@ def test_the_least_risk_is_that_of_labels_as_predicted(rng, classes):
 
 def test_a_risk_is_not_estimated_below_what_labels_can_give():
     operator = ROWS.T @ (3 * np.sign(SCORES)) / 400  # as far out as noise may throw it
-    release = MeanOperator(epsilon=100.0).release(X, (SCORES > 0).astype(int), ledger=None)
+    release = MeanOperator(epsilon=100.0, map=None).release(
+        X, (SCORES > 0).astype(int), ledger=None
+    )
     model = FactoredClassifier(lam=0.01).fit_release(release, X)
     problem = model._evidence.problems[0].with_operator(operator)
     model._evidence = Evidence([problem], model._evidence.models, 0.01, model._evidence.noise)

@@ -11,11 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import design_matrix
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 
 _rng = np.random.default_rng(2)
 X = _rng.normal(size=(400, 4))
@@ -63,7 +62,7 @@ def test_plain_labels_give_the_model_of_logistic_regression():
 @pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
 def test_a_release_with_hardly_any_noise_gives_the_model_of_plain_labels(labels):
     classes = tuple(range(labels.max() + 1))
-    operator = MeanOperator(epsilon=1e7, mechanism="laplace", classes=classes)
+    operator = MeanOperator(epsilon=1e7, mechanism="laplace", classes=classes, map=None)
     release = operator.release(X, labels, ledger=None)
     from_release = FactoredClassifier(lam=0.01).fit_release(release, X)
     from_labels = FactoredClassifier(lam=0.01).fit(X, labels)
@@ -72,7 +71,7 @@ def test_a_release_with_hardly_any_noise_gives_the_model_of_plain_labels(labels)
 
 
 def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
-    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    release = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None)
     model = FactoredClassifier(lam=0.1).fit_release(release, X)
     file = decode(encode(model.to_release()))
     assert file.guarantees == release.guarantees
@@ -87,7 +86,7 @@ def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
 
 
 def test_other_rows_are_an_error_and_not_a_bad_model():
-    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    release = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None)
     changed = X.copy()
     changed[7, 2] += 1e-9
     with pytest.raises(ForeignRowsError, match="do not match the release"):
@@ -114,7 +113,9 @@ def test_noise_where_no_row_has_a_part_changes_no_model_and_no_figure(settings):
     wards = np.eye(3)[local.integers(3, size=600)]
     rows = np.column_stack([local.normal(size=600), wards])
     labels = (rows[:, 0] + wards[:, 0] > 0.3).astype(int)
-    release = MeanOperator(epsilon=5.0, mechanism="laplace").release(rows, labels, ledger=None)
+    release = MeanOperator(epsilon=5.0, mechanism="laplace", map=None).release(
+        rows, labels, ledger=None
+    )
     model = FactoredClassifier(**settings).fit_release(release, rows)
     coordinates = design_matrix(rows, release.pipeline)
     values, vectors = np.linalg.eigh(coordinates.T @ coordinates)

@@ -13,10 +13,9 @@ from suffice.learner.denoise import Denoiser
 from suffice.learner.intervals import Evidence, interval, optimism_by_trial
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.penalty import optimism
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
     covered = []
     for _ in range(40):
         labels = (local.random(300) < chance).astype(int)
-        release = MeanOperator(0.2, 1e-6, "gaussian").release(rows, labels, ledger=None)
+        release = MeanOperator(0.2, 1e-6, "gaussian", map=None).release(rows, labels, ledger=None)
         model = FactoredClassifier(**options).fit_release(release, rows)
         scores = model.decision_function(rows)
         risk = np.mean(np.logaddexp(0, scores) - chance * scores)
@@ -78,6 +77,19 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
     assert then < 33
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_risk_intervals_on_kernel_components_are_narrow_and_cover(rng, delta):
+    """Rows hardly vary along the last components: taken whole, their noise reaches beyond 0.69."""
+    rows = rng.normal(size=(1500, 2))
+    labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    owner = MeanOperator(1.0, delta, "sums", map="ranks+kernel:50")
+    release = owner.release(rows, labels, ledger=None)
+    model = FactoredClassifier().fit_release(release, rows)
+    scores = model.decision_function(rows)
+    low, high = model.risk_interval_
+    assert low <= np.mean(np.logaddexp(0, scores) - labels * scores) <= high < 0.6
+
+
 @pytest.mark.parametrize("classes", [3, 12])
 def test_many_classes_are_as_sure_as_they_are_right(rng, classes):
     """Without calibration the mean top probability of 12 classes is 0.18 below the accuracy.
@@ -88,7 +100,7 @@ def test_many_classes_are_as_sure_as_they_are_right(rng, classes):
     centres = 2 * rng.normal(size=(classes, 8))
     codes = rng.choice(classes, size=6000, p=share)
     X = centres[codes] + 1.5 * rng.normal(size=(6000, 8))
-    owner = MeanOperator(1.0, 1e-6, classes=list(range(classes)))
+    owner = MeanOperator(1.0, 1e-6, classes=list(range(classes)), map=None)
     release = owner.release(X[:3000], codes[:3000], ledger=None)
     model = FactoredClassifier().fit_release(release, X[:3000])
     fresh = model.predict_proba(X[3000:])

@@ -13,10 +13,9 @@ from suffice.errors import OptimisationError
 from suffice.learner import denoise
 from suffice.learner.denoise import Denoiser, noise_in_basis, white_basis
 from suffice.learner.operator import FactoredClassifier
-from suffice.models.losses import LOSSES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 
 def drowned(rng: np.random.Generator, variance: float, classes: int = 2) -> tuple:
@@ -88,15 +87,16 @@ def test_a_share_of_what_differs_from_the_centre_is_kept(rng, classes):
         assert after.sum(axis=1) == pytest.approx(before.sum(axis=1))
 
 
+@pytest.mark.parametrize(("sampling", "allowed"), [(True, "labels"), (False, "parties")])
 @pytest.mark.parametrize(("classes", "columns"), [(2, 1), (3, 2)])
-def test_the_ridge_bounds_what_noise_adds_to_a_score(rng, classes, columns):
+def test_the_ridge_bounds_what_noise_adds_to_a_score(rng, classes, columns, sampling, allowed):
     """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
-    denoiser = Denoiser.of(*drowned(rng, 0.2, classes)[:2])
+    denoiser = Denoiser.of(*drowned(rng, 0.2, classes)[:2], sampling=sampling)
     lam = denoiser.ridge(0.5)
     white = denoiser.rows.in_basis(denoiser.basis).matrix
     left = denoiser.kept_shares**2 * denoiser.white_noise
     assert columns * 0.25 * np.mean(white**2 @ left) / lam**2 == pytest.approx(
-        denoise._MARGIN_VARIANCE
+        denoise._MARGIN_VARIANCE[allowed]
     )
     assert denoiser.ridge(1.0) == pytest.approx(2 * lam)
 
@@ -146,7 +146,7 @@ def test_a_doubtful_model_is_given_up_only_where_most_directions_are_left_out(mo
     local = np.random.default_rng(4)
     labels = (local.random(350) < 0.2).astype(int)
     rows = local.normal(size=(350, 12)) + 2.0 * labels[:, None]
-    release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
+    release = MeanOperator(epsilon=0.3, map=None).release(rows, labels, ledger=None)
 
     def is_constant(chance: float, *, most: bool) -> bool:
         monkeypatch.setattr(Denoiser, "chance_of_worse", lambda *_: chance)
@@ -164,7 +164,7 @@ def test_other_settings_learn_from_few_rows_too():
     rows = local.normal(size=(400, 6)) + 2.0 * labels[:, None]
     rights, solved = [], 0
     for _ in range(5):  # noise spoils about 1 of 200 releases
-        release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
+        release = MeanOperator(epsilon=0.3, map=None).release(rows, labels, ledger=None)
         assert release.noise.form == "factor"
         model = FactoredClassifier(lam=0.1).fit_release(release, rows)
         rights.append(np.mean(model.predict(rows) == labels))
@@ -190,7 +190,7 @@ def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
     for _ in range(30):
         rows = local.normal(size=(300, 4))
         labels = (local.random(300) < 0.25).astype(int)
-        release = MeanOperator(epsilon=0.1).release(rows, labels, ledger=None)
+        release = MeanOperator(epsilon=0.1, map=None).release(rows, labels, ledger=None)
         model = FactoredClassifier().fit_release(release, rows)
         losses.append(max(np.mean(labels == 0) - np.mean(model.predict(rows) == labels), 0.0))
     assert np.mean(losses) < 0.02
@@ -198,7 +198,9 @@ def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
 
 def test_a_penalty_of_ones_own_or_another_one_is_in_the_pipelines_coordinates(rng):
     rows = rng.normal(size=(200, 3))
-    release = MeanOperator(0.5, 1e-6, "gaussian").release(rows, (rows[:, 0] > 0) * 1, ledger=None)
+    release = MeanOperator(0.5, 1e-6, "gaussian", map=None).release(
+        rows, (rows[:, 0] > 0) * 1, ledger=None
+    )
     models = [
         FactoredClassifier(**options).fit_release(release, rows)
         for options in ({}, {"lam": 0.1}, {"penalty": "l1"}, {"denoise": False})

@@ -17,12 +17,11 @@ from suffice.learner.operator import FactoredClassifier
 from suffice.learner.penalty import optimism
 from suffice.learner.problem import Supervised, factored_problems
 from suffice.learner.weak import KnownProportions, OperatorEstimate
-from suffice.models.losses import LOSSES, PENALTIES
-from suffice.models.problem import FactoredProblem
+from suffice.models.problem import LOSSES, PENALTIES, FactoredProblem
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, VoteTally
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 EQUAL = 4.9
 PARTIES = 60

@@ -16,8 +16,8 @@ from suffice.learner.calibration import (
 )
 from suffice.learner.fit import fit, model_of
 from suffice.learner.rados import RadoBoost, RadoRidge
-from suffice.release.codec import decode
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.release import Release, encode
 
 
 def scores_and_labels(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

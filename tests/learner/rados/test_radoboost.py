@@ -21,8 +21,8 @@ from suffice.learner.rados import (
     simulated_rados,
 )
 from suffice.papers.adaboost import AdaBoostLinear
-from suffice.release.codec import decode
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.release import Release, encode
 
 ORACLES = ["strong", "median", 0.3]
 

@@ -10,7 +10,7 @@ from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rado_moments import moments_of
 from suffice.learner.rados import RadoRidge, rescaled_risks, risks_by_penalty
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 M = 10
 

@@ -6,7 +6,7 @@ import pytest
 from suffice.errors import ParameterError
 from suffice.learner.frequencies import _intervals, estimate_frequencies, release_frequencies
 from suffice.owner.mean_operator import MeanOperator
-from suffice.release.columns import Flips
+from suffice.releases.columns import Flips
 
 UNEVEN = Flips(3, table=((0.7, 0.2, 0.15), (0.2, 0.6, 0.25), (0.1, 0.2, 0.6)))
 
@@ -84,7 +84,7 @@ def test_a_release_of_answers_has_frequencies(rng):
     assert frequencies.states == (0, 1)
     assert frequencies.shares[1] == pytest.approx(0.3, abs=0.1)  # eight standard errors
     assert frequencies.to_json()["frequencies"] == frequencies.shares.tolist()
-    sums = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, y, ledger=None)
+    sums = MeanOperator(epsilon=2.0, mechanism="laplace", map=None).release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="no randomised answers"):
         release_frequencies(sums)
 

@@ -15,7 +15,7 @@ from suffice.learner.spread_likelihood import (
     most_evident_lam,
     squared_sizes,
 )
-from suffice.release.columns import Flips
+from suffice.releases.columns import Flips
 
 
 @pytest.fixture

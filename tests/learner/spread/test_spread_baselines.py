@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from suffice.learner.problem import design_matrix
 from suffice.learner.spread_likelihood import CleanFeatures, Corrupted, SpreadLikelihood, maximise
 from suffice.papers.spread import ReconstructionObjective, as_observed, spread_baselines
-from suffice.release.columns import Added, Flips, SpreadColumn, declared_pipeline
+from suffice.releases.columns import Added, Flips, SpreadColumn, declared_pipeline
 
 SURE = 1e-12  # of noise: a declared column has some
 

@@ -22,8 +22,8 @@ from suffice.learner.spread_likelihood import (
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.responses import RandomizedResponse
 from suffice.papers.spread import as_observed, expectation_maximisation, sampled_records
-from suffice.release.columns import Added, Flips, SpreadColumn
-from suffice.release.merge import merge
+from suffice.releases.columns import Added, Flips, SpreadColumn
+from suffice.releases.merge import merge
 
 LEVELS = tuple(range(5))
 
@@ -313,7 +313,7 @@ def test_randomised_labels_of_public_rows_can_be_learnt_from(rng):
     model = SpreadClassifier().fit_release(release, X)
     assert model.score(X, y) > 0.85
     assert model.to_release().guarantees == release.guarantees
-    other = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, y, ledger=None)
+    other = MeanOperator(epsilon=2.0, mechanism="laplace", map=None).release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="no randomised labels"):
         SpreadClassifier().fit_release(other, X)
 

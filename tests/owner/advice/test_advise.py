@@ -19,11 +19,12 @@ from suffice.owner.advice import (
     _kept_by_sums,
     candidates,
     heavy_tails,
-    kernel_map,
 )
 from suffice.owner.forecast import PublicMoments, effective_labels
 from suffice.owner.labelled import public_summary
-from suffice.release.release import encode
+from suffice.owner.mean_operator import kernel_map
+from suffice.plain_text import collected_notes
+from suffice.releases.release import encode
 from suffice.tables.sources import open_table
 
 KINDS = tuple(map(str, Private))
@@ -197,13 +198,16 @@ def test_one_call_makes_the_advised_release_and_fit_takes_its_learner():
     rows = rng.normal(size=(8_000, 3))
     labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
     settings = {"private": "labels", "delta": 1e-6, "ledger": None}
-    few = sf.release_advised(rows[:3_000], labels[:3_000], epsilon=1.0, **settings)
+    with collected_notes() as lines:
+        few = sf.release(rows[:3_000], labels[:3_000], epsilon=1.0, **settings)
+    assert lines[0].startswith("Released by the rule of advise: mean operator, ranks+kernel:100. ")
+    assert lines[0].endswith(" % of the signal left.")
     assert few.pipeline.map.kind == "ranks+kernel"
     assert few.guarantee.epsilon <= 1
     assert fit(few, rows[:3_000]).score(rows, labels) > 0.85
-    plain = sf.MeanOperator(1.0, 1e-6).release(rows[:3_000], labels[:3_000], ledger=None)
+    plain = sf.MeanOperator(1.0, 1e-6, map=None).release(rows[:3_000], labels[:3_000], ledger=None)
     assert fit(plain, rows[:3_000]).score(rows, labels) < 0.6
-    many = sf.release_advised(rows, labels, epsilon=1.0, **settings)
+    many = sf.release(rows, labels, epsilon=1.0, **settings)
     assert many.kind == "label-responses"
     assert type(fit(many, rows)).__name__ == "NoisyLabelClassifier"
     assert type(fit(many, rows, lam=0.1)).__name__ == "FactoredClassifier"
@@ -214,11 +218,11 @@ def test_one_call_charges_the_ledger_and_repeats_its_bytes(tmp_path):
     rows, labels = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     ledger = sf.Ledger(tmp_path / "a.ledger", {"ill": sf.Budget(epsilon=1.5)})
     call = {"private": "labels", "epsilon": 1.0, "ledger": ledger, "dataset": "ill"}
-    first = sf.release_advised(rows, labels, **call)
-    again = sf.release_advised(rows, 1 - labels, **call)
+    first = sf.release(rows, labels, **call)
+    again = sf.release(rows, 1 - labels, **call)
     assert encode(first) == encode(again)
     with pytest.raises(BudgetError):
-        sf.release_advised(rows, labels, **call | {"epsilon": 0.7})
+        sf.release(rows, labels, **call | {"epsilon": 0.7})
 
 
 def test_kernel_components_are_advised_where_the_noise_leaves_them():
@@ -232,7 +236,7 @@ def test_kernel_components_are_advised_where_the_noise_leaves_them():
 
 def test_one_call_refuses_to_guess_without_public_rows():
     with pytest.raises(ParameterError, match="public rows"):
-        sf.release_advised(
+        sf.release(
             np.ones((9, 2)), np.ones(9), private="records", epsilon=1.0, delta=1e-6, ledger=None
         )
 

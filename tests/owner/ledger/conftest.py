@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suffice.release.signing import generate_keys
+from suffice.releases.signing import generate_keys
 
 _NUMBERS = itertools.count()
 

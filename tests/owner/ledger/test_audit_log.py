@@ -16,7 +16,7 @@ from suffice.owner.ledger.log import FIRST, Checkpoint, Kind, LogEntry, checked_
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
-from suffice.release.signing import generate_keys, sign
+from suffice.releases.signing import generate_keys, sign
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [0.5, 0.25], [2.0, 1.0]])
 Y = np.array([0, 1, 0, 1])
@@ -85,7 +85,7 @@ def test_neighbouring_labels_leave_the_same_log_but_for_the_noise(place):
     logs = []
     for number, labels in enumerate((Y, 1 - Y)):
         ledger = Ledger(place(f"n{number}"), {"d": Budget(2.0)})
-        operator = MeanOperator(0.5, mechanism="laplace")
+        operator = MeanOperator(0.5, mechanism="laplace", map=None)
         operator.release(X, labels, ledger=ledger, dataset="d", request="r")
         logs.append(
             [
@@ -146,7 +146,7 @@ def test_a_changed_entry_changes_every_digest_after_it():
 
 def test_altered_bytes_of_a_release_are_noticed(address):
     with Ledger(address)._store.writing() as records:
-        records.db.execute("UPDATE debits SET bytes = ? WHERE request = 'stored'", (b"other",))
+        records.db.execute("UPDATE outputs SET bytes = ?", (b"other",))
     with pytest.raises(LedgerError, match="request 'stored'"):
         Ledger(address).verify()
 
@@ -224,7 +224,7 @@ def test_a_checkpoint_of_another_ledger_is_named(address, place, keys):
 
 
 def release(path: Path, request: str):
-    operator = MeanOperator(0.5, mechanism="laplace")
+    operator = MeanOperator(0.5, mechanism="laplace", map=None)
     return operator.release(X, Y, ledger=Ledger(path), dataset="d", request=request)
 
 

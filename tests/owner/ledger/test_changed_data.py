@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from suffice.errors import BudgetError, LedgerError, RequestConflictError
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
+from suffice.plain_text import collected_notes
 from suffice.privacy.guarantee import Budget
 
 RNG = np.random.default_rng(15)
@@ -20,7 +20,7 @@ FLIPPED = (X, np.where(np.arange(120) == 17, 1 - Y, Y))
 
 
 def release(ledger: Ledger, data=(X, Y), *, epsilon=0.5, dataset="d", classes=(0, 1), **options):
-    operator = MeanOperator(epsilon, mechanism="laplace", classes=classes)
+    operator = MeanOperator(epsilon, mechanism="laplace", classes=classes, map=None)
     return operator.release(*data, ledger=ledger, dataset=dataset, **options)
 
 

@@ -77,8 +77,9 @@ def test_a_change_behind_a_running_process_stops_the_next_charge(address, statem
     [
         "UPDATE log SET body = '{}' WHERE number = 4",
         "DELETE FROM log WHERE number = 7",
-        "UPDATE debits SET state = 'burnt', bytes = NULL WHERE request = 'stored'",
-        "UPDATE debits SET bytes = opened WHERE request = 'stored'",
+        "UPDATE debits SET state = 'burnt', release = NULL WHERE request = 'stored'",
+        "UPDATE outputs SET bytes = opened",
+        "DELETE FROM outputs",
         "UPDATE debits SET fingerprints = '{}' WHERE request = 'lost'",
         "UPDATE secret SET key = seal FROM debits",
         *ALTERATIONS,
@@ -103,7 +104,7 @@ def test_stored_bytes_are_returned_only_as_the_log_names_them(address):
     running = Ledger(address)
     assert running.debit("d", PROMISE, ask("stored")) == b"bytes"
     with running.store.writing() as records:
-        records.db.execute("UPDATE debits SET bytes = ? WHERE request = 'stored'", (b"other",))
+        records.db.execute("UPDATE outputs SET bytes = ?", (b"other",))
     for ledger in (running, Ledger(address)):
         with pytest.raises(LedgerError, match="'stored' of data set 'd'"):
             ledger.debit("d", PROMISE, ask("stored"))
@@ -144,7 +145,7 @@ def test_a_charge_reads_only_the_entries_that_are_new(address, monkeypatch):
     ledger, read, log = Ledger(address), [], Tables.log
 
     def counted(records, after=0):
-        entries = log(records, after)
+        entries = list(log(records, after))
         read.extend(entry.number for entry in entries)
         return entries
 
@@ -183,7 +184,7 @@ def history(tmp_path_factory) -> Path:
 def reads(ledger: Ledger) -> list[object]:
     """Return everything that a ledger says."""
     with ledger.store.reading() as records:
-        stored = [records.charge(c.dataset, c.request) for c in records.charges()]
+        stored = [(charge, records.output(charge.number)) for charge in records.charges()]
         known = [records.about(), records.tokens()]
     classes = [ledger.classes(name, "sick") for name in "de"]
     return [ledger.balances(), ledger.history(), ledger.log(), stored, known, classes]

@@ -19,8 +19,8 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger, Request
+from suffice.plain_text import collected_notes
 from suffice.privacy.accounting import Composed
 from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Protection, Scope, Unit
@@ -290,20 +290,18 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path):
 
 def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(file_ledger):
     """A page limit makes SQLite say what it says on a full disk."""
-    original = file_ledger._store.reading
-    from contextlib import contextmanager
 
-    @contextmanager
-    def full():
-        with original() as records:
-            pages = records.db.execute("PRAGMA page_count").fetchone()[0]
-            records.db.execute(f"PRAGMA max_page_count = {pages}")
-            yield records
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+            if sql == "BEGIN IMMEDIATE":
+                pages = super().execute("PRAGMA page_count").fetchone()[0]
+                super().execute(f"PRAGMA max_page_count = {pages}")
+            return super().execute(sql, *parameters)
 
-    file_ledger._store.reading = full
-    with pytest.raises(StorageError, match="full"):
-        file_ledger.debit("d", [promise()], Request("a", {"h": "h" * 10_000}, "data"))
-    file_ledger._store.reading = original
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Full))
+        with pytest.raises(StorageError, match="full"):
+            file_ledger.debit("d", [promise()], Request("a", {"h": "h" * 10_000}, "data"))
     assert file_ledger.history() == []
     assert pay(file_ledger, "a") is None
 
@@ -328,8 +326,11 @@ class Watched(sqlite3.Connection):
             self.pragmas.append((synchronous, journal))
         if sql.split(maxsplit=1)[0] in {"CREATE", "INSERT", "UPDATE", "DELETE"}:
             assert self.in_transaction, sql
+            assert self.begun == "BEGIN IMMEDIATE", sql
         result = super().execute(sql, *parameters)
         if sql.startswith("BEGIN"):
+            self.begun = sql
+        if sql == "BEGIN IMMEDIATE":
             (_, _, path) = super().execute("PRAGMA database_list").fetchone()
             with (
                 closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other,

@@ -304,7 +304,7 @@ def test_spenders_through_a_bind_mount_never_overspend(path, tmp_path, mounted, 
 
 def test_the_lock_alone_keeps_two_names_from_overspending(path, tmp_path, monkeypatch):
     """Without the check for names: the inode's lock, and a journal that is gone, suffice."""
-    monkeypatch.setattr("suffice.owner.ledger.store._check_one_name", lambda *_: None)
+    monkeypatch.setattr("suffice.owner.ledger.store._check_one_name", lambda *_, **__: None)
     second = tmp_path / "second"
     os.link(path, second)
     paid = 0

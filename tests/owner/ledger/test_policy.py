@@ -5,6 +5,7 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +33,9 @@ def test_more_coordinates_than_the_policy_allows_are_refused():
     assert decision.reasons == ("rows may have at most 2000 coordinates, mapped or not",)
     assert decide(wanted(coordinates=2000), POLICY, PLENTY).verdict is Verdict.GRANTED
     for bad in (0, -1, 1.5, True, "3"):
-        with pytest.raises(ParameterError, match="most_coordinates"):
-            Policy(1.0, most_coordinates=bad)
+        for limit in ("most_coordinates", "most_work", "most_bytes"):
+            with pytest.raises(ParameterError, match=limit):
+                Policy(1.0, **{limit: bad})
 
 
 def test_what_is_within_all_limits_is_granted_as_asked():
@@ -138,7 +140,7 @@ def _imports() -> list[str]:
 def test_the_mechanisms_that_need_delta_are_those_of_the_mean_operator():
     rows = np.random.default_rng(0).normal(size=(50, 2))
     for name in MECHANISMS:
-        operator = MeanOperator(epsilon=1.0, mechanism=name)
+        operator = MeanOperator(epsilon=1.0, mechanism=name, map=None)
         if needs_delta(name):
             with pytest.raises(ParameterError, match="delta"):
                 operator.forecast(rows)
@@ -215,3 +217,45 @@ def test_what_is_left_is_rounded_down_only():
 def test_the_classes_of_a_policy_are_all_of_them_and_no_others(proposed, verdict):
     policy = Policy(largest_epsilon=1.0, classes=("0", "1"))
     assert decide(wanted(classes=proposed), policy, PLENTY).verdict is verdict
+
+
+def test_work_and_bytes_are_limited_by_a_public_estimate():
+    wanted = Wanted("mean-operator", Terms(0.5), 10, ("a",), work=100, size=50)
+    left = Budget(1.0)
+    for policy, granted in (
+        (Policy(1.0, most_work=100, most_bytes=50), True),
+        (Policy(1.0, most_work=99, most_bytes=50), False),
+        (Policy(1.0, most_work=100, most_bytes=49), False),
+    ):
+        decision = decide(wanted, policy, left)
+        assert (decision.verdict is Verdict.GRANTED) == granted
+        assert granted or decision.reasons == (
+            "this is too much work, or too large a map; propose a smaller one",
+        )
+
+
+def test_nothing_is_granted_below_the_least_epsilon():
+    policy = Policy(1.0, least_epsilon=0.1)
+    for epsilon, granted in ((0.1, True), (0.09, False)):
+        wanted = Wanted("mean-operator", Terms(epsilon), 10, ("a",))
+        decision = decide(wanted, policy, Budget(1.0))
+        assert (decision.verdict is Verdict.GRANTED) == granted
+    for bad in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ParameterError, match="least_epsilon"):
+            Policy(1.0, least_epsilon=bad)
+
+
+def test_a_large_map_is_refused_before_any_row_is_read(tmp_path):
+    """One proposal of a map with 2,000 landmarks held the only worker for 330 s, and 32 MB."""
+    from suffice.owner.ledger import Ledger
+    from suffice.protocol.grant import grant, propose
+
+    rng = np.random.default_rng(0)
+    rows = pa.table({name: rng.normal(size=30) for name in "ab"})
+    ledger = Ledger(tmp_path / "l", {"d": {"label": Budget(1.0)}}, {"d": {"y": (0, 1)}})
+    policy = Policy(1.0, maps=True, features=("a", "b"))
+    proposal = propose(rows, epsilon=0.5, map="nystroem:2000")
+    unread = tmp_path / "there is no table"
+    answer, release = grant(proposal, unread, policy=policy, ledger=ledger, dataset="d", label="y")
+    assert (answer.name, release) == ("refused", None)
+    assert "too large a map" in answer.reasons[0]

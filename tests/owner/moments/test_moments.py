@@ -19,9 +19,9 @@ from suffice.owner.scaling import SharedRowsWarning
 from suffice.owner.source import LabelledBatch, OwnerReport, Source
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.moments import BlockWeights
-from suffice.release.codec import decode
-from suffice.release.merge import merge
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.merge import merge
+from suffice.releases.release import encode
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "ranges": (-1, 1)}
 

@@ -33,7 +33,7 @@ UNEVEN = rng.normal(size=(3000, 1)) * rng.normal(size=100) + rng.normal(size=(30
 def candidates_of(
     rows: np.ndarray, epsilon: float, delta: float = 0.0, classes: int = 2, name="auto"
 ):
-    public = MeanOperator(epsilon=epsilon).public_rows(rows)
+    public = MeanOperator(epsilon=epsilon, map=None).public_rows(rows)
     return Candidates(public, classes).every(name, epsilon, delta)
 
 
@@ -71,7 +71,7 @@ def test_without_delta_there_is_no_gaussian_noise_and_every_other_mechanism():
     }
     assert set(best_of(candidates_of(SMALL, 1.0, name="laplace"))) == {"laplace"}
     with pytest.raises(ParameterError, match="mechanism must be"):
-        MeanOperator(1.0, mechanism="magic")
+        MeanOperator(1.0, mechanism="magic", map=None)
 
 
 def test_more_epsilon_never_predicts_less():
@@ -97,15 +97,20 @@ def test_noise_on_sums_gives_way_only_to_labels_that_are_clearly_better():
 def test_noise_is_even_also_where_one_direction_has_most_of_the_rows():
     (even,) = candidates_of(UNEVEN, 1.0, name="laplace")
     labels = np.arange(len(UNEVEN)) % 2
-    release = MeanOperator(epsilon=1.0, mechanism="laplace").release(UNEVEN, labels, ledger=None)
+    release = MeanOperator(epsilon=1.0, mechanism="laplace", map=None).release(
+        UNEVEN, labels, ledger=None
+    )
     assert release.noise.form == "identity"
-    assert MeanOperator(epsilon=1.0, mechanism="laplace").forecast(UNEVEN).utility == even.utility
+    assert (
+        MeanOperator(epsilon=1.0, mechanism="laplace", map=None).forecast(UNEVEN).utility
+        == even.utility
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_variance_of_responses_is_that_of_the_formula(epsilon):
     (candidate,) = candidates_of(SMALL, epsilon, name="response")
-    rows, count = MeanOperator(epsilon=1.0).public_rows(SMALL).sample()
+    rows, count = MeanOperator(epsilon=1.0, map=None).public_rows(SMALL).sample()
     q = Response.from_epsilon(2, epsilon).matrix[0, 1]
     variance = 4 * q * (1 - q) / (1 - 2 * q) ** 2 * np.mean(rows**2) / count
     assert candidate.deviation == pytest.approx(math.sqrt(variance), rel=1e-9)
@@ -114,7 +119,7 @@ def test_the_variance_of_responses_is_that_of_the_formula(epsilon):
 def test_the_variance_of_responses_of_three_classes_has_the_right_trace():
     """The trace over all columns of M does not depend on the labels: here it is simulated."""
     (candidate,) = candidates_of(SMALL, 1.0, classes=3, name="response")
-    rows, count = MeanOperator(epsilon=1.0).public_rows(SMALL).sample()
+    rows, count = MeanOperator(epsilon=1.0, map=None).public_rows(SMALL).sample()
     channel = Response.from_epsilon(3, 1.0).matrix
     local = np.random.default_rng(0)
     answers = local.choice(3, size=(400, count), p=channel[:, 1])  # all labels are the second class
@@ -132,7 +137,7 @@ def test_too_many_classes_leave_no_response():
 
 def test_a_direction_that_hardly_any_row_has_makes_no_shape():
     """The integer matrix of such a shape could not be inverted."""
-    public = MeanOperator(epsilon=1.0, intercept=0.0).public_rows(SMALL)
+    public = MeanOperator(epsilon=1.0, intercept=0.0, map=None).public_rows(SMALL)
     odd = dataclasses.replace(public.pipeline, bound=2.0**60, scale=public.pipeline.scale / 2**40)
     offered = Candidates(dataclasses.replace(public, pipeline=odd), 2).every("laplace", 1.0, 0.0)
     assert all(math.isfinite(c.utility.correlation) for c in offered)
@@ -151,7 +156,7 @@ def test_no_label_is_read_for_a_choice():
     ]
     features = {f"x{j}": SMALL[:, j] for j in range(5)}
     forecasts = [
-        MeanOperator(epsilon=1.0, delta=1e-6).forecast(
+        MeanOperator(epsilon=1.0, delta=1e-6, map=None).forecast(
             pa.table({**features, "secret": label}), label="secret"
         )
         for label in labels
@@ -160,7 +165,7 @@ def test_no_label_is_read_for_a_choice():
 
 
 def test_the_choice_is_the_same_whatever_the_labels_are():
-    operator = MeanOperator(epsilon=1.0, delta=1e-6)
+    operator = MeanOperator(epsilon=1.0, delta=1e-6, map=None)
     chosen = {
         operator.release(SMALL, labels, ledger=None).details["mechanism"]
         for labels in ((SMALL[:, 0] > 0).astype(int), np.ones(len(SMALL), dtype=int))
@@ -174,14 +179,14 @@ FEW = rng.normal(size=(300, 6))
 
 
 def best_for(rows: np.ndarray, epsilon: float, name: str = "auto", **options) -> Candidate:
-    public = MeanOperator(epsilon=epsilon, **options).public_rows(rows)
+    public = MeanOperator(epsilon=epsilon, **{"map": None, **options}).public_rows(rows)
     return Candidates(public, 2).best(name, epsilon, options.get("delta", 0.0))
 
 
 @pytest.mark.parametrize("name", ["auto", "sums"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_on_few_rows_the_intercept_is_released_with_a_direction(name, delta):
-    public = MeanOperator(0.1).public_rows(FEW)
+    public = MeanOperator(0.1, map=None).public_rows(FEW)
     every = Candidates(public, 2)
     best = every.best(name, 0.1, delta)
     weight = public.pipeline.intercept
@@ -196,7 +201,7 @@ def test_on_few_rows_the_intercept_is_released_with_a_direction(name, delta):
 @pytest.mark.parametrize("name", ["auto", "sums"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_on_fewer_rows_the_intercept_has_a_part_of_epsilon_for_itself(name, delta):
-    public = MeanOperator(0.05).public_rows(FEW)
+    public = MeanOperator(0.05, map=None).public_rows(FEW)
     every = Candidates(public, 2)
     best = every.best(name, 0.05, delta)
     # Laplace noise of 0.95 of epsilon on a sum that a label moves by 2.
@@ -206,7 +211,7 @@ def test_on_fewer_rows_the_intercept_has_a_part_of_epsilon_for_itself(name, delt
 
 
 def test_the_count_stays_sure_where_other_directions_are_released_too():
-    public = MeanOperator(0.4).public_rows(FEW)
+    public = MeanOperator(0.4, map=None).public_rows(FEW)
     best = Candidates(public, 2).best("auto", 0.4, 0.0)
     assert best.paired
     assert math.sqrt(best.intercept_variance) / public.pipeline.intercept <= 0.1
@@ -214,7 +219,7 @@ def test_the_count_stays_sure_where_other_directions_are_released_too():
 
 def test_where_rows_are_not_so_few_the_better_prediction_wins():
     """An intercept that is unsure (0.117), and even noise that predicts more of a usual signal."""
-    offered = Candidates(MeanOperator(0.5).public_rows(FEW), 2)
+    offered = Candidates(MeanOperator(0.5, map=None).public_rows(FEW), 2)
     best = offered.best("auto", 0.5, 0.0)
     transform = paired_transform(offered._signal, 0.5, 0.1, 0.2)
     pair = offered._shaped_laplace(0.5, Shape.of(transform))
@@ -223,7 +228,7 @@ def test_where_rows_are_not_so_few_the_better_prediction_wins():
     assert offered._captured(best) > offered._captured(pair)
     mixing = np.random.default_rng(5).normal(size=(6, 60))
     rows = FEW @ np.diag([20.0, 1, 1, 1, 1, 1]) @ mixing  # one large direction
-    offered = Candidates(MeanOperator(0.5).public_rows(rows), 2)
+    offered = Candidates(MeanOperator(0.5, map=None).public_rows(rows), 2)
     best, even = offered.best("auto", 0.5, 0.0), choose(offered.every("auto", 0.5, 0.0))
     assert best.paired
     assert offered._captured(best) > offered._captured(even)
@@ -249,7 +254,7 @@ def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_
 ):
     """Means of 300 squares of Laplace noise: within 5 standard errors of 13 % (1 in 10^6)."""
     labels = np.random.default_rng(1).integers(len(classes), size=300)
-    mechanism = MeanOperator(epsilon, classes=classes)
+    mechanism = MeanOperator(epsilon, classes=classes, map=None)
     release = mechanism.release(FEW, labels, ledger=None)
     (guarantee,) = release.guarantees
     assert (guarantee.epsilon, guarantee.delta) == (epsilon, 0.0)
@@ -260,7 +265,7 @@ def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_
     exact = procedure.accumulator(identified=False)
     fold(labelled_batches(rows.table, rows.roles, classes, Source(None, labels)), exact)
     drawn = np.array([procedure.contents(exact)[0]["mean_operator"] for _ in range(300)])
-    truth = MeanOperator(1e6, classes=classes, mechanism="laplace").release(
+    truth = MeanOperator(1e6, classes=classes, mechanism="laplace", map=None).release(
         FEW, labels, ledger=None
     )
     squares = ((drawn - truth.arrays["mean_operator"]) ** 2).mean(axis=0)
@@ -271,15 +276,17 @@ def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_
 
 @pytest.mark.parametrize(("epsilon", "paired"), [(0.05, False), (0.1, True)])
 def test_a_plan_shows_what_a_release_would_do(epsilon, paired):
-    plan = MeanOperator(epsilon).plan(PublicSource(FEW), [epsilon])
+    plan = MeanOperator(epsilon, map=None).plan(PublicSource(FEW), [epsilon])
     (chosen,) = plan.chosen
-    best = Candidates(MeanOperator(epsilon).public_rows(FEW), 2).best("auto", epsilon, 0.0)
+    best = Candidates(MeanOperator(epsilon, map=None).public_rows(FEW), 2).best(
+        "auto", epsilon, 0.0
+    )
     assert (best.paired, best.counted > 0) == (paired, not paired)
     assert (chosen["noise"], chosen["accuracy"]) == (best.deviation, best.utility.accuracy)
-    forecast = MeanOperator(epsilon).forecast(FEW)
+    forecast = MeanOperator(epsilon, map=None).forecast(FEW)
     assert forecast.mechanism == "laplace"
     assert forecast.noise_deviation == pytest.approx(best.deviation, rel=0.01)
-    rare = MeanOperator(epsilon, balance=0.1).plan(PublicSource(FEW), [epsilon])
+    rare = MeanOperator(epsilon, balance=0.1, map=None).plan(PublicSource(FEW), [epsilon])
     assert rare.chosen[0]["noise"] == pytest.approx(best.deviation, rel=1e-9)
 
 
@@ -287,7 +294,7 @@ def test_a_plan_shows_what_a_release_would_do(epsilon, paired):
 @pytest.mark.parametrize("rows", [WIDE, LONG[:60], UNEVEN], ids=["wide", "few", "uneven"])
 def test_with_a_given_pipeline_the_noise_is_even(rows, mechanism):
     """What is merged must not give up the directions that other owners need."""
-    pipeline = MeanOperator(epsilon=1.0).public_rows(rows).pipeline
+    pipeline = MeanOperator(epsilon=1.0, map=None).public_rows(rows).pipeline
     asked = MeanOperator(1.0, 1e-6, mechanism, pipeline=pipeline)
     best = asked.choose(asked.public(PublicSource(rows))).best
     assert (best.mechanism in NOISES, best.shape) == (True, None)
@@ -298,7 +305,7 @@ def test_with_a_given_pipeline_the_noise_is_even(rows, mechanism):
 
 def test_without_one_these_rows_would_have_other_noise():
     best = [
-        Candidates(MeanOperator(1.0).public_rows(rows), 2).best("auto", 1.0, 1e-6)
+        Candidates(MeanOperator(1.0, map=None).public_rows(rows), 2).best("auto", 1.0, 1e-6)
         for rows in (WIDE, LONG[:60])
     ]
     assert all(each.shape is not None or each.mechanism == "response" for each in best)

@@ -110,7 +110,7 @@ def test_an_unequal_balance_has_the_predicted_correlation_and_accuracy(balance):
 def test_a_balance_is_declared_for_two_classes_and_changes_no_choice(rng):
     X = rng.normal(size=(300, 8)) * 2.0 ** -np.arange(8)
     equal, rare = (
-        MeanOperator(1.0, 1e-6, balance=balance).plan(PublicSource(X), (0.1, 1.0))
+        MeanOperator(1.0, 1e-6, balance=balance, map=None).plan(PublicSource(X), (0.1, 1.0))
         for balance in (None, 0.12)
     )
     chosen = [[row["mechanism"] for row in plan.chosen] for plan in (equal, rare)]
@@ -121,14 +121,14 @@ def test_a_balance_is_declared_for_two_classes_and_changes_no_choice(rng):
     assert all(min(row["accuracy"].values()) >= 0.88 for row in rare.rows)
     assert "classes of 0.88 and 0.12 of the rows" in repr(rare)
     assert rare.cells()[-1][1:] == ("always the larger class", "", "", "0.880", "0.880", "0.880")
-    forecast = MeanOperator(1.0, 1e-6, balance=0.12).forecast(X)
+    forecast = MeanOperator(1.0, 1e-6, balance=0.12, map=None).forecast(X)
     assert forecast.utility.accuracy == rare.chosen[1]["accuracy"]
     assert forecast.utility.margin_noise == rare.chosen[1]["margin_noise"]
     for balance in (0, 1, "half", float("nan")):
         with pytest.raises(ParameterError, match="strictly between 0 and 1"):
-            MeanOperator(1.0, balance=balance)
+            MeanOperator(1.0, balance=balance, map=None)
     with pytest.raises(ParameterError, match="for two classes only"):
-        MeanOperator(1.0, classes=(0, 1, 2), balance=0.12)
+        MeanOperator(1.0, classes=(0, 1, 2), balance=0.12, map=None)
 
 
 def test_margin_noise_is_that_at_the_penalty_of_no_noise(rng):
@@ -164,7 +164,7 @@ def simulated(rows: int, width: int, epsilon: float, mechanism: str, draws: int)
     """
     local = np.random.default_rng(rows + width)
     X = local.normal(size=(rows + 1000, width))
-    operator = MeanOperator(epsilon=epsilon, delta=1e-6, mechanism=mechanism)
+    operator = MeanOperator(epsilon=epsilon, delta=1e-6, mechanism=mechanism, map=None)
     forecast = operator.forecast(X[:rows])
     mapped = design_matrix(X, operator.public_rows(X[:rows]).pipeline)
     scores = []
@@ -211,7 +211,7 @@ def test_predictions_rank_as_simulated_accuracies_do():
 
 def test_the_forecast_is_the_best_candidate(rng):
     X = rng.normal(size=(300, 8))
-    operator = MeanOperator(epsilon=1.0, delta=1e-6)
+    operator = MeanOperator(epsilon=1.0, delta=1e-6, map=None)
     offered = Candidates(operator.public_rows(X), 2).every("auto", 1.0, 1e-6)
     best = max(candidate.utility.correlation for candidate in offered)
     assert operator.forecast(X).utility.correlation >= best / 1.01

@@ -22,13 +22,13 @@ from suffice.errors import (
     TableError,
     UnprotectedError,
 )
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MECHANISMS, ExactSums, MeanOperator
 from suffice.owner.mechanism import Payment, publish
+from suffice.plain_text import collected_notes
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Protection, Unit
-from suffice.release.release import Covariance
+from suffice.releases.release import Covariance
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(200, 5)) * [1, 10, 0.1, 5, 1] + [0, 3, 0, -7, 0]
@@ -61,7 +61,7 @@ def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, n
     """For all seeds but 1 in 10^7; noise that is 10 % off, or shared by classes, is rejected."""
     labels = y if classes == 2 else three
     operator = MeanOperator(
-        epsilon=2.0, delta=1e-6, mechanism=mechanism, classes=tuple(range(classes))
+        epsilon=2.0, delta=1e-6, mechanism=mechanism, classes=tuple(range(classes)), map=None
     )
     dimension = (WIDE.shape[1] + 1) * (1 if classes == 2 else classes)
     gaps = []
@@ -84,20 +84,20 @@ def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, n
 def test_the_automatic_mechanism_is_the_one_predicted_to_be_best(delta, width):
     rows = X[:, :width]
     forecasts = {
-        name: MeanOperator(epsilon=1.0, delta=delta, mechanism=name).forecast(rows)
+        name: MeanOperator(epsilon=1.0, delta=delta, mechanism=name, map=None).forecast(rows)
         for name in MECHANISMS
         if name != "gaussian" or delta
     }
-    release = MeanOperator(epsilon=1.0, delta=delta).release(rows, y, ledger=None)
+    release = MeanOperator(epsilon=1.0, delta=delta, map=None).release(rows, y, ledger=None)
     chosen = forecasts[release.details["mechanism"]]
     best = max(forecast.utility.correlation for forecast in forecasts.values())
     assert chosen.utility.correlation >= best / 1.01  # even noise may be preferred by so much
     assert release.guarantee == chosen.guarantee
-    assert MeanOperator(epsilon=1.0, delta=delta).forecast(rows).utility == chosen.utility
+    assert MeanOperator(epsilon=1.0, delta=delta, map=None).forecast(rows).utility == chosen.utility
 
 
 def test_with_almost_no_noise_the_release_is_the_statistic():
-    release = MeanOperator(epsilon=1e6, mechanism="laplace").release(X, y, ledger=None)
+    release = MeanOperator(epsilon=1e6, mechanism="laplace", map=None).release(X, y, ledger=None)
     assert np.allclose(release.arrays["mean_operator"], exact(release, y, 2), atol=1e-4)
 
 
@@ -105,7 +105,7 @@ def test_with_almost_no_noise_the_release_is_the_statistic():
 @given(st.integers(0, 199), st.integers(0, 2), st.integers(2, 3))
 def test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity(row, label, classes):
     labels = y.copy() if classes == 2 else three.copy()
-    public = MeanOperator(epsilon=1.0).public_rows(X)
+    public = MeanOperator(epsilon=1.0, map=None).public_rows(X)
 
     def sums(codes: np.ndarray) -> ExactSums:
         names = tuple(range(classes))
@@ -120,7 +120,7 @@ def test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity(r
 
 
 def test_the_sensitivity_is_reached():
-    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    release = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None)
     pipeline = release.pipeline
     engine = MappedSums(pipeline, 1)
     columns = pipeline.encoded(pa.record_batch({f"x{j}": X[:, j] for j in range(5)}))
@@ -134,7 +134,7 @@ def test_the_sensitivity_is_reached():
 
 def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
-    operator = MeanOperator(epsilon=0.6)
+    operator = MeanOperator(epsilon=0.6, map=None)
     first = operator.release(X, y, ledger=ledger, dataset="d")
     assert operator.release(X, y, ledger=ledger, dataset="d") == first
     order = np.roll(np.arange(len(X)), 1)
@@ -142,7 +142,7 @@ def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path)
     with pytest.raises(BudgetError):
         operator.release(X, y, ledger=ledger, dataset="d", request="again")
     with pytest.raises(BudgetError):
-        MeanOperator(epsilon=0.5).release(X, y, ledger=ledger, dataset="d")
+        MeanOperator(epsilon=0.5, map=None).release(X, y, ledger=ledger, dataset="d")
     changed = y.copy()
     changed[0] = 1 - changed[0]
     assert operator.release(X, changed, ledger=ledger, dataset="d") == first
@@ -152,18 +152,18 @@ def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path)
 
 def test_the_same_labels_draw_on_one_budget_whatever_else_changes(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": Budget(3.0), "e": Budget(3.0)})
-    MeanOperator(epsilon=1.0).release(X, y, ledger=ledger, dataset="d")
-    MeanOperator(epsilon=1.0).release(X[:, :2], y, ledger=ledger, dataset="d")
-    MeanOperator(epsilon=1.0, classes=(1, 0)).release(X, y, ledger=ledger, dataset="d")
+    MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=ledger, dataset="d")
+    MeanOperator(epsilon=1.0, map=None).release(X[:, :2], y, ledger=ledger, dataset="d")
+    MeanOperator(epsilon=1.0, classes=(1, 0), map=None).release(X, y, ledger=ledger, dataset="d")
     assert ledger.balances()[0].spent == pytest.approx(3.0)
     with collected_notes() as notes:
-        MeanOperator(epsilon=1.0).release(X, y == 1, ledger=ledger, dataset="e")
+        MeanOperator(epsilon=1.0, map=None).release(X, y == 1, ledger=ledger, dataset="e")
     assert "under the name 'd'" in str(notes)
 
 
 def test_a_pipeline_that_would_not_clip_is_refused():
     """A stranger's pipeline must not switch clipping off by underflow (then sums overflow)."""
-    honest = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
+    honest = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None).pipeline
     with pytest.raises(ParameterError, match="neither too small"):
         dataclasses.replace(honest, bound=2.0**-665)
     tiny = dataclasses.replace(honest, bound=2.0**-299, intercept=0.0)
@@ -173,7 +173,7 @@ def test_a_pipeline_that_would_not_clip_is_refused():
 
 def test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them(tmp_path):
     path = tmp_path / "l"
-    operator = MeanOperator(epsilon=0.5)
+    operator = MeanOperator(epsilon=0.5, map=None)
     for name in ("l", "m"):
         ledger = Ledger(tmp_path / name, {"d": Budget(1.0)})
         operator.release(X, y, ledger=ledger, dataset="d")
@@ -195,7 +195,7 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
     from suffice.errors import BurntRequestError
 
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
-    guarantee = MeanOperator(epsilon=0.5).forecast(X).guarantee
+    guarantee = MeanOperator(epsilon=0.5, map=None).forecast(X).guarantee
 
     def draw():
         raise MemoryError
@@ -223,14 +223,14 @@ def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
 
 
 def test_only_what_was_paid_for_leaves(release):
-    other = MeanOperator(epsilon=0.1).forecast(X).guarantee
+    other = MeanOperator(epsilon=0.1, map=None).forecast(X).guarantee
     with pytest.raises(PrivacyError, match="were charged"):
         publish(lambda: release, [other], **NO_LEDGER)
     assert publish(lambda: release, release.guarantees, **NO_LEDGER) is release
 
 
 def test_a_forecast_reads_no_label_and_tells_the_truth():
-    operator = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian")
+    operator = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian", map=None)
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "secret": pa.nulls(len(X), pa.int64())})
     forecast = operator.forecast(table, label="secret")
     release = operator.release(X[:, :2], y, ledger=None)
@@ -244,7 +244,7 @@ def test_every_source_of_the_same_rows_gives_the_same_statistic(clinic, clinic_f
     import polars as pl
 
     wards = {"ward": ["north", "south", "west"]}
-    operator = MeanOperator(epsilon=1e6, mechanism="laplace", categories=wards)
+    operator = MeanOperator(epsilon=1e6, mechanism="laplace", categories=wards, map=None)
     releases = [
         operator.release(source, label="sick", ledger=None)
         for source in (clinic, clinic_file, clinic.to_pandas(), pl.from_arrow(clinic))
@@ -259,10 +259,14 @@ def test_every_source_of_the_same_rows_gives_the_same_statistic(clinic, clinic_f
 def test_features_can_be_chosen_and_missing_values_have_a_policy(clinic):
     holes = clinic.set_column(0, "age", pa.array([None, *clinic["age"].to_pylist()[1:]]))
     with pytest.raises(TableError, match=r"'age' has 1 missing"):
-        MeanOperator(epsilon=1.0).release(holes, label="sick", ledger=None)
-    filled = MeanOperator(epsilon=1.0, missing="mean").release(holes, label="sick", ledger=None)
+        MeanOperator(epsilon=1.0, map=None).release(holes, label="sick", ledger=None)
+    filled = MeanOperator(epsilon=1.0, missing="mean", map=None).release(
+        holes, label="sick", ledger=None
+    )
     assert filled.pipeline.missing == "mean"
-    chosen = MeanOperator(epsilon=1.0).release(holes, label="sick", features=["dose"], ledger=None)
+    chosen = MeanOperator(epsilon=1.0, map=None).release(
+        holes, label="sick", features=["dose"], ledger=None
+    )
     assert chosen.pipeline.outputs == ("dose", "(intercept)")
 
 
@@ -291,22 +295,24 @@ def test_features_can_be_chosen_and_missing_values_have_a_policy(clinic):
 def test_what_cannot_be_released_is_refused_before_anything_is_spent(tmp_path, options, labels):
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0, 1e-5)})
     with pytest.raises(SufficeError):
-        MeanOperator(**options).release(X, labels, ledger=ledger, dataset="d")
+        MeanOperator(**options, map=None).release(X, labels, ledger=ledger, dataset="d")
     assert ledger.history() == []
 
 
 def test_empty_and_constant_tables_are_refused():
     with pytest.raises(TableError, match="no rows"):
-        MeanOperator(epsilon=1.0).release(X[:0], y[:0], ledger=None)
+        MeanOperator(epsilon=1.0, map=None).release(X[:0], y[:0], ledger=None)
     with pytest.raises(ParameterError):
-        MeanOperator(epsilon=1.0, intercept=0.0).release(np.ones((9, 2)), y[:9], ledger=None)
+        MeanOperator(epsilon=1.0, intercept=0.0, map=None).release(
+            np.ones((9, 2)), y[:9], ledger=None
+        )
 
 
 def test_a_label_outside_the_classes_is_counted_and_not_shown():
     labels = y.copy()
     labels[3] = 4711
     with pytest.raises(TableError, match="1 of 200 labels") as caught:
-        MeanOperator(epsilon=1.0).release(X, labels, ledger=None)
+        MeanOperator(epsilon=1.0, map=None).release(X, labels, ledger=None)
     assert "4711" not in str(caught.value)
 
 
@@ -321,14 +327,14 @@ def test_a_label_outside_the_classes_is_counted_and_not_shown():
     ],
 )
 def test_what_a_given_pipeline_settles_cannot_be_asked_for(option):
-    agreed = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
+    agreed = MeanOperator(epsilon=1.0, map=None).release(X, y, ledger=None).pipeline
     with pytest.raises(ParameterError, match=f"already fixes {next(iter(option))}"):
         MeanOperator(epsilon=1.0, pipeline=agreed, **option).release(X, y, ledger=None)
 
 
 def test_a_second_owner_may_use_a_pipeline_of_many_categories():
     names = [f"town {i}" for i in range(1200)]
-    first = MeanOperator(epsilon=1.0, categories={"town": names})
+    first = MeanOperator(epsilon=1.0, categories={"town": names}, map=None)
     release = first.release(pa.table({"town": names, "y": [0, 1] * 600}), label="y", ledger=None)
     again = MeanOperator(epsilon=1.0, pipeline=release.pipeline)
     table = pa.table({"town": names[::-1], "y": [0, 1] * 600})
@@ -337,11 +343,11 @@ def test_a_second_owner_may_use_a_pipeline_of_many_categories():
 
 def test_numbers_of_numpy_are_plain_numbers(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": Budget(np.float32(3.0), 1e-5)})
-    operator = MeanOperator(np.float32(0.1), np.float64(1e-6), mechanism="gaussian")
+    operator = MeanOperator(np.float32(0.1), np.float64(1e-6), mechanism="gaussian", map=None)
     release = operator.release(X, y, ledger=ledger, dataset="d")
     assert type(operator.epsilon) is float
     assert release.guarantees[0].epsilon <= float(np.float32(0.1))
-    assert MeanOperator(np.int64(1)) == MeanOperator(1.0)
+    assert MeanOperator(np.int64(1), map=None) == MeanOperator(1.0, map=None)
 
 
 @pytest.mark.parametrize(
@@ -355,4 +361,4 @@ def test_what_is_no_promise_is_refused_when_it_is_made(changes):
 
 def test_classes_that_no_file_can_hold_are_refused():
     with pytest.raises(ParameterError, match="2\\^53"):
-        MeanOperator(1.0, classes=(0, 2**60)).release(X, y, ledger=None)
+        MeanOperator(1.0, classes=(0, 2**60), map=None).release(X, y, ledger=None)

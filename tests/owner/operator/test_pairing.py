@@ -96,7 +96,7 @@ def test_the_captured_signal_is_the_squared_correlation(rng):
 
 def test_a_candidate_knows_its_noise_in_white_coordinates(rng):
     rows = rng.normal(size=(300, 4)) * [3.0, 1.0, 1.0, 0.5]
-    public = MeanOperator(0.2).public_rows(rows)
+    public = MeanOperator(0.2, map=None).public_rows(rows)
     offered = Candidates(public, 2)
     mapped = public.sample()[0]
     centred = mapped[:, :-1] - mapped[:, :-1].mean(axis=0)
@@ -119,7 +119,7 @@ def test_clusters_are_learnt_from_few_rows():
     for _ in range(9):
         labels = (local.random(350) < 0.35).astype(int)
         rows = local.normal(size=(350, 12)) + 2.0 * labels[:, None]
-        release = MeanOperator(epsilon=0.1).release(rows, labels, ledger=None)
+        release = MeanOperator(epsilon=0.1, map=None).release(rows, labels, ledger=None)
         model = FactoredClassifier().fit_release(release, rows)
         rights.append(np.mean(model.predict(rows) == labels))
     assert np.median(rights) > 0.95
@@ -129,7 +129,7 @@ def test_three_clusters_are_learnt_better_than_the_largest_class():
     local = np.random.default_rng(3)
     labels = local.integers(3, size=500)
     rows = local.normal(size=(500, 8)) + 2.5 * (labels[:, None] - 1)
-    release = MeanOperator(0.2, classes=(0, 1, 2)).release(rows, labels, ledger=None)
+    release = MeanOperator(0.2, classes=(0, 1, 2), map=None).release(rows, labels, ledger=None)
     model = FactoredClassifier().fit_release(release, rows)
     assert release.noise.form == "factor"
     assert np.mean(model.predict(rows) == labels) > 0.5

@@ -21,16 +21,16 @@ from suffice.errors import (
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.source import PublicSource
+from suffice.plain_text import collected_notes
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response
-from suffice.release.codec import decode
-from suffice.release.merge import merge
-from suffice.release.release import Release, encode
+from suffice.releases.codec import decode
+from suffice.releases.merge import merge
+from suffice.releases.release import Release, encode
 from suffice.tables import table
 
 ALARM = 1e-6
@@ -139,7 +139,7 @@ def test_answers_belong_to_rows_in_their_order():
     for order in (np.roll(np.arange(300), 1), np.arange(300)[::-1]):
         with pytest.raises(ForeignRowsError, match="order"):
             FactoredClassifier().fit_release(release, X[order])
-    sums = MeanOperator(epsilon=1.0, mechanism="laplace").release(X, TWO, ledger=None)
+    sums = MeanOperator(epsilon=1.0, mechanism="laplace", map=None).release(X, TWO, ledger=None)
     FactoredClassifier(lam=1.0).fit_release(sums, X[::-1])  # a sum has no order
 
 

@@ -17,14 +17,14 @@ from suffice.owner import mean_operator as exact_sums
 from suffice.owner.mean_operator import ExactSums, MeanOperator, NoisySums, Shape, whitening
 from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import Sensitivity
-from suffice.release.release import Release
+from suffice.releases.release import Release
 from suffice.tables import table
 
 ALARM = 1e-6
 ROWS, WIDTH = 40, 5
 _rng = np.random.default_rng(3)
 X = _rng.normal(size=(ROWS, WIDTH)) @ _rng.normal(size=(WIDTH, WIDTH))
-PUBLIC = MeanOperator(epsilon=1.0, clip=1.0).public_rows(X)
+PUBLIC = MeanOperator(epsilon=1.0, clip=1.0, map=None).public_rows(X)
 LABELS = {classes: _rng.integers(0, classes, ROWS) for classes in (2, 3)}
 del _rng  # tests draw from the fixture
 
@@ -225,7 +225,7 @@ def release_and_gaps(request) -> tuple[Release, np.ndarray]:
 
 def procedure_of(classes: int) -> NoisySums:
     """Return the Gaussian procedure of these rows; its shape is that of what it is given."""
-    operator = MeanOperator(1.0, 1e-6, "gaussian", tuple(range(classes)), clip=1.0)
+    operator = MeanOperator(1.0, 1e-6, "gaussian", tuple(range(classes)), clip=1.0, map=None)
     procedure = operator.choose(operator.public(PublicSource(X, LABELS[classes])))
     assert isinstance(procedure, NoisySums)
     return procedure

@@ -32,10 +32,10 @@ from suffice.owner.parties.contribution import (
 )
 from suffice.owner.parties.ensemble import METHODS, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, VoteTally
-from suffice.privacy.calibrate import gaussian_multiplier
+from suffice.privacy.events import gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 
 ALARM = 1e-6
 AUX = auxiliary_rows()
@@ -285,7 +285,7 @@ def test_a_label_release_cannot_be_charged_to_a_party_budget(tmp_path):
 
     ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(2.0, 1e-5)}})
     with pytest.raises(UnitError):
-        MeanOperator(1.0, mechanism="laplace").release(
+        MeanOperator(1.0, mechanism="laplace", map=None).release(
             ROWS, np.arange(30) % 2, ledger=ledger, dataset="crowd"
         )
 

@@ -15,12 +15,12 @@ from suffice.errors import (
     RequestConflictError,
     UnitError,
 )
-from suffice.notes import collected_notes
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import PrivateEnsemble
+from suffice.plain_text import collected_notes
 from suffice.privacy.guarantee import Budget, Guarantee, Unit, compose
-from suffice.release.release import manifest_of
+from suffice.releases.release import manifest_of
 
 THREE = (0, 1, 2)
 PIPELINE = AuxiliaryRows.read(np.random.default_rng(5).normal(size=(50, 3))).pipeline

@@ -32,9 +32,9 @@ from suffice.owner.parties.gathering import (
     PartyTable,
     record_batches,
 )
-from suffice.privacy.calibrate import gaussian_multiplier
-from suffice.release.codec import decode
-from suffice.release.release import encode
+from suffice.privacy.events import gaussian_multiplier
+from suffice.releases.codec import decode
+from suffice.releases.release import encode
 
 AUX = auxiliary_rows(50)
 THREE = (0, 1, 2)

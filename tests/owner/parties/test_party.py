@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import suffice
+from suffice.engines.sums import lattice_step
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
 from suffice.owner.parties import contribution as auxiliary_module
 from suffice.owner.parties.contribution import (
@@ -27,7 +28,6 @@ from suffice.owner.parties.contribution import (
     from_shares,
     operator_weights,
     parameter_radius,
-    parameter_step,
 )
 
 _rng = np.random.default_rng(11)
@@ -227,7 +227,7 @@ def test_parameters_are_held_to_the_ball_of_minimisers(classes, rng):
     theta = rng.normal(size=4 if classes == 2 else (4, classes))
     part = PartyContribution.of_parameters("a", theta, AUX, classes=declared, lam=0.01)
     radius = parameter_radius(AUX, classes, 0.01)
-    step = parameter_step(radius)
+    step = lattice_step(radius)
     assert np.abs(part.array * step - theta.T.reshape(-1, 4)).max() <= step / 2
     far = PartyContribution.of_parameters("a", theta * 1e9, AUX, classes=declared, lam=0.01)
     assert np.linalg.norm(far.array * step) == pytest.approx(radius, rel=1e-6)
@@ -239,8 +239,7 @@ def test_parameters_are_held_to_the_ball_of_minimisers(classes, rng):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_minimisers_on_any_rows_lie_in_that_ball(classes):
     """Rows of the largest norm, all alike, with a weak penalty: the longest there are."""
-    from suffice.models.losses import LOSSES
-    from suffice.models.problem import FactoredProblem
+    from suffice.models.problem import LOSSES, FactoredProblem
 
     bound, lam = AUX.pipeline.norm_bound, 1.0
     rows = np.zeros((5, 4))

@@ -10,7 +10,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.owner.parties.contribution import AuxiliaryRows
 from suffice.owner.parties.ensemble import Aggregation, PrivateEnsemble
 from suffice.owner.parties.gathering import Enrolled, Gathering, PartyTable, predicted
-from suffice.release.release import manifest_of
+from suffice.releases.release import manifest_of
 
 AUX = auxiliary_rows(50)
 

@@ -34,13 +34,12 @@ from suffice.owner.proportions import (
     plan_skew,
     skew_epsilon,
 )
-from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
-from suffice.privacy.events import Approximate, Gaussian, Laplace
+from suffice.privacy.events import Approximate, Gaussian, Laplace, gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Protection, Unit
-from suffice.release.codec import decode
-from suffice.release.merge import merge
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.merge import merge
+from suffice.releases.release import encode
 from suffice.tables import table as tables_table
 from suffice.tables.bags import read_bags
 from suffice.tables.sources import open_table

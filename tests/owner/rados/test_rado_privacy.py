@@ -34,10 +34,9 @@ from suffice.owner.rados import (
 from suffice.owner.scaling import SharedRowsWarning
 from suffice.owner.source import Source
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
-from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
-from suffice.privacy.events import Gaussian
+from suffice.privacy.events import Gaussian, gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Protection, Scope, Unit
-from suffice.release.release import Release
+from suffice.releases.release import Release
 
 ALARM = 1e-6
 NAMES = ["x0", "x1", "x2"]

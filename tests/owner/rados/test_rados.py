@@ -34,9 +34,9 @@ from suffice.owner.rados import (
 from suffice.owner.source import Source
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.randomness import private_words
-from suffice.release.codec import decode
-from suffice.release.merge import merge
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.merge import merge
+from suffice.releases.release import encode
 
 ALARM = 1e-6
 PLAIN = {"standardize": "none", "intercept": 0.0}

@@ -23,14 +23,13 @@ from suffice.errors import (
 from suffice.learner.spread_likelihood import Corrupted, clean_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.responses import Lattice, RandomizedResponse
-from suffice.privacy.calibrate import gaussian_epsilon
-from suffice.privacy.events import Approximate
+from suffice.privacy.events import Approximate, gaussian_epsilon
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.noise import KNormNoise, LaplaceNoise, Sensitivity
-from suffice.release.codec import decode
-from suffice.release.columns import Added, Flips, SpreadColumn
-from suffice.release.merge import merge
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.columns import Added, Flips, SpreadColumn
+from suffice.releases.merge import merge
+from suffice.releases.release import encode
 
 ALARM = 1e-6
 PIXELS = [f"x{j}" for j in range(784)]

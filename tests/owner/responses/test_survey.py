@@ -16,9 +16,9 @@ from suffice.owner.responses import RandomizedResponse
 from suffice.owner.survey import collect, load_survey, new_survey
 from suffice.participant import make_survey, respond
 from suffice.privacy.guarantee import Unit
-from suffice.release.codec import decode
-from suffice.release.merge import merge
-from suffice.release.release import encode
+from suffice.releases.codec import decode
+from suffice.releases.merge import merge
+from suffice.releases.release import encode
 
 ANY = [[0.8, 0.1, 0.1], [0.1, 0.7, 0.3], [0.1, 0.2, 0.6]]
 DECLARED = {

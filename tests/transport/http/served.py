@@ -19,8 +19,8 @@ from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import propose
 from suffice.protocol.messages import Proposal
-from suffice.release.signing import generate_keys
-from suffice.service.records import ServiceRecords
+from suffice.releases.signing import generate_keys
+from suffice.service.records import ServiceRecords, StoredProposal
 
 FEATURES = ("age", "size", "stage")
 ROWS = 80
@@ -76,6 +76,12 @@ class Clinic:
 
     def charges(self, dataset: str) -> int:
         return sum(entry.dataset == dataset for entry in self.ledger.history())
+
+
+def stored_proposals(records: ServiceRecords, dataset: str) -> list[StoredProposal]:
+    """Return every proposal of a data set, oldest first."""
+    listed = records.page(dataset, None, most=10**6)
+    return [records.proposal(dataset, row.digest) for row in listed]
 
 
 def make_clinic(

@@ -163,6 +163,8 @@ def test_the_walk_reaches_every_route(clinic, url, digests):
     assert {"/", "/login", "/tokens", "/data/{dataset}/{digest}"} <= set(paths)
     with session(url, clinic.tokens["owner"]) as client:
         for path in paths:
+            if path.startswith("/sign-in"):  # a way to a provider, and no page of this clinic
+                continue
             assert any(client.get(place).is_success for place in addresses(path, digests)), path
 
 

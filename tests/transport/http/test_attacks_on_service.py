@@ -659,8 +659,8 @@ def test_no_route_is_missing_from_the_document_or_the_pages(clinic):
     assert app.redoc_url is None
     listed = set(app.openapi()["paths"])
     paths = paths_of(app.router)
-    assert {path for path in paths if path.startswith("/v1")} == listed - {"/health"}
-    assert paths >= {"/health", "/openapi.json", "/login", "/v1/tokens"}
+    assert {path for path in paths if path.startswith("/v1")} == listed - {"/health", "/ready"}
+    assert paths >= {"/health", "/ready", "/openapi.json", "/login", "/v1/tokens"}
     assert not {path for path in paths if "docs" in path}
     assert app.openapi()["info"]["version"]
 

@@ -13,7 +13,7 @@ from suffice.errors import (
 from suffice.owner.ledger.tokens import utc_now
 from suffice.protocol.messages import Answer, Countered, Proposal, Refused
 from suffice.service import workers
-from suffice.service.app import LogLine
+from suffice.service.operation import LogLine, Troubles
 from suffice.service.records import ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
 
@@ -82,7 +82,7 @@ def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, cap
         raise RuntimeError("label 7")
 
     monkeypatch.setattr(ServiceRecords, "next_to_work_on", fail)
-    room = workers.Workers(Settings.load(clinic.folder), clinic.records)
+    room = workers.Workers(Settings.load(clinic.folder), clinic.records, Troubles())
     assert not room._work_once("diagnosis", None)
     assert [LogLine().format(record).count("label 7") for record in caplog.records] == [0]
 

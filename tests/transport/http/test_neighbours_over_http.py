@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from served import running
+from served import running, stored_proposals
 
 from suffice.audit.public_part import public_part
 from suffice.owner.ledger import Ledger
@@ -29,10 +29,11 @@ from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget
 from suffice.protocol.grant import propose
 from suffice.protocol.messages import Proposal, Refused
-from suffice.release.codec import decode
-from suffice.release.signing import generate_keys
+from suffice.releases.codec import decode
+from suffice.releases.signing import generate_keys
 from suffice.service import api, workers
 from suffice.service.app import make_app
+from suffice.service.operation import Troubles
 from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import Settings
 from suffice.service.workers import Workers
@@ -186,7 +187,7 @@ def seen_by_learner(
     text = write_clinic(case, side, folder, key)
     settings = Settings.load(folder)
     app, records = make_app(settings), ServiceRecords(Ledger(settings.ledger))
-    workers, worker = Workers(settings, records), SameProcess(settings)
+    workers, worker = Workers(settings, records, Troubles()), SameProcess(settings)
     seen: list[tuple[str, Any]] = []
 
     async def look(client: httpx.AsyncClient, path: str, body: bytes | None = None) -> None:
@@ -345,7 +346,7 @@ def answers_out_of_turn(monkeypatch) -> None:
 
     def leaky(records, dataset):
         proposal = first(records, dataset)
-        others = [p for p in records.proposals(dataset) if p.state == "received"]
+        others = [p for p in stored_proposals(records, dataset) if p.state == "received"]
         settings = Settings.load(records._store.path.parent)
         if proposal is not None and others and label_sum(settings, dataset) % 2:
             return others[-1]

@@ -18,7 +18,7 @@ from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Guarantee
 from suffice.protocol.export import Export
 from suffice.protocol.remote import Remote
-from suffice.release.signing import generate_keys
+from suffice.releases.signing import generate_keys
 from suffice.service.app import make_app
 from suffice.service.oversight import entry_words, visible_entries
 from suffice.service.settings import Settings
@@ -181,8 +181,10 @@ def test_a_ledger_put_back_from_a_copy_is_noticed(tmp_path):
     assert "put back from a copy" in outcome["words"][0]
     clinic.ledger.record_answer("diagnosis", Kind.REFUSAL, {"reason": "second"})
     assert officer.post("/v1/log/verify", newer).json()["verdict"] == "lost"
+    assert "put back from a copy" in officer.get("/v1/export").text  # this server saw it happen
+    later = Reader(clinic, clinic.tokens["officer"])
     with pytest.raises(Exception, match="is another"):
-        officer.export().check_continues(Checkpoint.from_text(newer))
+        later.export().check_continues(Checkpoint.from_text(newer))
 
 
 def test_an_altered_ledger_is_noticed_and_signs_nothing(tmp_path):

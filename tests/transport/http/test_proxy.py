@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from served import make_clinic, running
 
-from suffice.release.codec import load
+from suffice.releases.codec import load
 
 PAGE = Path(__file__).parents[3] / "docs" / "service.md"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -51,8 +51,10 @@ http {{
 pytestmark = pytest.mark.skipif(NGINX is None, reason="There is no nginx on this machine.")
 
 
-def block(language: str) -> str:
-    return re.search(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
+def block(language: str, about: str = "") -> str:
+    """Return the first block of this language that says something."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return next(text for text in blocks if about in text)
 
 
 def write_certificate(folder: Path) -> None:
@@ -101,7 +103,7 @@ def clinic(folder):
     """Return a clinic with the settings of the page, but for the port."""
     clinic = make_clinic(folder / "clinic")
     path = clinic.folder / "suffice.toml"
-    server = block("toml").replace("port = 8765", "port = 0")
+    server = block("toml", "prefix = ").replace("port = 8765", "port = 0")
     path.write_text(path.read_text().replace("[server]\nport = 0\n", server))
     assert 'prefix = "/suffice"' in path.read_text()
     return clinic

@@ -10,18 +10,28 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.owner.ledger import Ledger
+from suffice.owner.ledger import Ledger, Request
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import mint
+from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
+from suffice.protocol.grant import propose
+from suffice.protocol.messages import Granted, Refused, digest_of
+from suffice.releases.release import encode
+from suffice.releases.signing import generate_keys, sign
 from suffice.service.records import ServiceRecords, State
 from suffice.service.settings import Limits
 
 NUMBERS = itertools.count()
 ONE = Limits(waiting_proposals=1)  # of each data set
+ROWS = np.arange(12.0).reshape(6, 2)
+ASKED = propose(ROWS, epsilon=0.1)
+BODY = ASKED.encode()
+RELEASE = MeanOperator(0.1, classes=(0, 1)).release(ROWS, np.arange(6) % 2, ledger=None)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -52,20 +62,21 @@ def test_a_proposal_is_filed_once_for_all_who_send_it(records, sender):
     other, _ = mint("learner", holder="Bo")
     records.add_token(other)
     for token in (sender, other.id, sender):
-        assert records.add_proposal("d", "p", b"\x00body", token, ONE)
-    assert not records.add_proposal("d", "q", b"body", sender, ONE)
-    assert records.add_proposal("e", "q", b"body", sender, ONE)
-    (stored,) = records.proposals("d")
-    assert (stored.body, stored.state, stored.answer) == (b"\x00body", State.RECEIVED, None)
-    assert records.proposal("d", "p") == stored
+        assert records.add_proposal("d", "p", BODY, token, ONE)
+    assert not records.add_proposal("d", "q", BODY, sender, ONE)
+    assert records.add_proposal("e", "q", BODY, sender, ONE)
+    (listed,) = records.page("d", None, most=9)
+    stored = records.proposal("d", "p")
+    assert (stored.body, stored.state, stored.answer) == (BODY, State.RECEIVED, None)
+    assert (listed.digest, listed.state) == ("p", "received")
     assert records.proposal("d", "q") is None
     sent = [(d, p) for d in "de" for p in "pq" if records.has_sent(sender, d, p)]
     assert sent == [("d", "p"), ("e", "q")]
-    assert records.senders("d", "p") == [f"Ada ({sender})", f"Bo ({other.id})"]
+    assert listed.senders == (f"Ada ({sender})", f"Bo ({other.id})")
 
 
-def test_only_who_saw_the_present_state_changes_it(records, ledger, sender):
-    records.add_proposal("d", "p", b"body", sender, ONE)
+def test_only_who_saw_the_present_state_changes_it(records, ledger, sender, tmp_path):
+    records.add_proposal("d", "p", BODY, sender, ONE)
     received = records.proposal("d", "p")
     assert records.move(received, State.WAITING)
     assert not records.move(received, State.WAITING)  # another server was faster
@@ -73,23 +84,31 @@ def test_only_who_saw_the_present_state_changes_it(records, ledger, sender):
     assert records.move(waiting, State.APPROVED)
     entries = len(ledger.log())
     # An owner who refuses what another owner has granted meanwhile, at another server, comes late.
-    assert not records.answer(waiting, b"refused", None, (Kind.REFUSAL, {"answer": "refused"}))
+    refused = Refused(ASKED.digest, ("no",)).encode()
+    assert not records.answer(waiting, refused, None, (Kind.REFUSAL, {"answer": "refused"}))
     assert len(ledger.log()) == entries
     approved = records.proposal("d", "p")
     assert records.next_to_work_on("d") == approved
-    assert records.answer(approved, b"granted", b"\xff", (Kind.GRANT, {"answer": "granted"}))
-    assert not records.answer(approved, b"another", None)
-    assert records.proposal("d", "p").answer == b"granted"
-    assert records.proposal("d", "p").release == b"\xff"
+    ledger.debit("d", RELEASE.guarantees, Request(ASKED.request, {}))
+    ledger.finish("d", ASKED.request, encode(RELEASE))
+    generate_keys(tmp_path / "clinic")
+    signed = encode(sign(RELEASE, tmp_path / "clinic.key"))
+    granted = Granted(ASKED.digest, digest_of(signed)).encode()
+    assert records.answer(approved, granted, signed, (Kind.GRANT, {"answer": "granted"}))
+    assert not records.answer(approved, refused, None)
+    assert records.proposal("d", "p").answer == granted
+    assert records.release(records.proposal("d", "p")) == signed
+    assert records.counts("d") == {"granted": 1}
     assert records.next_to_work_on("d") is None
     assert ledger.log()[-1].facts == {"dataset": "d", "answer": "granted"}
-    assert records.add_proposal("d", "q", b"body", sender, ONE)  # an answered one does not wait
+    assert records.add_proposal("d", "q", BODY, sender, ONE)  # an answered one does not wait
 
 
 def test_the_oldest_open_proposal_is_next(records, sender):
     for name in "cab":
-        records.add_proposal("d", name, b"body", sender, Limits())
-    assert [p.digest for p in records.proposals("d")] == ["c", "a", "b"]
+        records.add_proposal("d", name, BODY, sender, Limits())
+    assert [p.digest for p in records.page("d", None, most=9)] == ["c", "a", "b"]
+    assert [p.digest for p in records.newest("d", 2)] == ["b", "a"]
     for name in "cab":
         proposal = records.next_to_work_on("d")
         assert proposal.digest == name
@@ -97,13 +116,41 @@ def test_the_oldest_open_proposal_is_next(records, sender):
     assert records.next_to_work_on("d") is None
 
 
+def test_tokens_take_turns(records, sender):
+    other, _ = mint("learner", holder="Bo")
+    records.add_token(other)
+    for name in "abc":
+        records.add_proposal("d", name, b"body", sender, Limits())
+    for name in "xy":
+        records.add_proposal("d", name, b"body", other.id, Limits())
+    order = []
+    while (proposal := records.next_to_work_on("d")) is not None:
+        order.append(proposal.digest)
+        records.move(proposal, State.WAITING)
+        records.end_turn(proposal)
+    assert order == ["a", "x", "b", "y", "c"]
+    assert records.next_to_work_on("e") is None
+
+
+def test_a_flood_delays_another_token_by_one_turn(records, sender):
+    other, _ = mint("learner", holder="Bo")
+    records.add_token(other)
+    for number in range(50):
+        records.add_proposal("d", f"flood {number}", b"body", sender, Limits())
+    first = records.next_to_work_on("d")
+    records.move(first, State.WAITING)
+    records.end_turn(first)
+    records.add_proposal("d", "mine", b"body", other.id, Limits())
+    assert records.next_to_work_on("d").digest == "mine"
+
+
 def test_a_page_holds_what_its_reader_may_see_in_order(records, sender):
     other, _ = mint("learner", holder="Bo")
     records.add_token(other)
     for name in "cab":
-        records.add_proposal("d", name, b"body", sender, Limits())
-    records.add_proposal("d", "z", b"body", other.id, Limits())
-    records.add_proposal("d", "a", b"body", other.id, Limits())
+        records.add_proposal("d", name, BODY, sender, Limits())
+    records.add_proposal("d", "z", BODY, other.id, Limits())
+    records.add_proposal("d", "a", BODY, other.id, Limits())
 
     def page(token: str | None, after: str | None = None, most: int = 9) -> str:
         return "".join(p.digest for p in records.page("d", token, after=after, most=most))

@@ -23,8 +23,8 @@ from suffice.owner.policy import Policy
 from suffice.protocol.grant import grant
 from suffice.protocol.messages import Refused
 from suffice.protocol.remote import Remote
-from suffice.release.release import encode
-from suffice.release.signing import generate_keys
+from suffice.releases.release import encode
+from suffice.releases.signing import generate_keys
 
 TOKEN = "suffice_id_secret"  # of nobody
 

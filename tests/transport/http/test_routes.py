@@ -30,7 +30,7 @@ ALLOWED = {
     ("POST", "/v1/tokens"): {OWNER},
     ("DELETE", "/v1/tokens/{identity}"): {OWNER},
 }
-OPEN = {("GET", "/health")}
+OPEN = {("GET", "/health"), ("GET", "/ready")}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from served import Clinic, make_clinic, running, workers_of
 from suffice.errors import ParameterError, ServiceError
 from suffice.protocol.messages import Countered, Granted, Refused
 from suffice.protocol.remote import Remote
-from suffice.release.release import encode
+from suffice.releases.release import encode
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from served import make_clinic, running
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.protocol.remote import read_token
-from suffice.release.codec import load
+from suffice.releases.codec import load
 from suffice.service.settings import EXAMPLE
 
 

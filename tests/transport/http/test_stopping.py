@@ -1,5 +1,6 @@
 """How a server ends: gracefully with all its processes, or killed, and then its workers follow."""
 
+import asyncio
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,9 @@ import httpx
 import pytest
 from served import make_clinic
 
-from suffice.service.app import LogLine
+from suffice.service.app import Reloadable
+from suffice.service.operation import LogLine
+from suffice.service.settings import Settings
 
 LONGEST_SECONDS = 120  # a guard against hanging, not a measurement
 
@@ -81,7 +85,8 @@ def test_a_signal_to_every_process_ends_the_server_and_loses_nothing(tmp_path, n
         assert (process.returncode, printed, errors) == (0, "", "")
     answered = [first, *(digest for digest in later if is_answered(clinic, digest))]
     assert clinic.charges("diagnosis") == len(answered)
-    assert all(clinic.records.proposal("diagnosis", digest).release for digest in answered)
+    records = clinic.records
+    assert all(records.release(records.proposal("diagnosis", digest)) for digest in answered)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="There is no /proc here.")
@@ -129,6 +134,31 @@ def test_a_second_signal_does_not_wait_for_open_requests_and_reports_no_error(tm
             process.send_signal(signal.SIGINT)
             printed, errors = process.communicate(timeout=LONGEST_SECONDS)
         assert (process.returncode, printed, errors) == (0, "", "")
+
+
+def test_workers_end_also_when_the_server_is_cut_off(tmp_path):
+    """A second signal cancels the wait for the end: what began is ended there, not by chance."""
+
+    async def begin_and_cut() -> list[str]:
+        started = asyncio.Event()
+
+        async def receive() -> dict[str, str]:
+            if started.is_set():
+                await asyncio.Event().wait()  # nobody says that it ends
+            return {"type": "lifespan.startup"}
+
+        async def send(_: dict[str, str]) -> None:
+            started.set()
+
+        app = Reloadable(Settings.load(make_clinic(tmp_path / "clinic").folder))
+        server = asyncio.create_task(app({"type": "lifespan"}, receive, send))
+        await started.wait()
+        server.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await server
+        return [thread.name for thread in threading.enumerate()]
+
+    assert [name for name in asyncio.run(begin_and_cut()) if name.startswith("work on")] == []
 
 
 def is_in_hand(url: str) -> bool:

@@ -14,19 +14,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 from process_hooks import STEPS, intervene
-from served import Clinic, make_clinic, running, workers_of
+from served import Clinic, make_clinic, running, stored_proposals, workers_of
 
 from database_servers import postgresql_server, restart
 from suffice.owner.ledger.log import Kind
 from suffice.protocol.grant import propose
 from suffice.protocol.messages import Answer, Granted, Proposal, Refused
 from suffice.protocol.remote import Remote
-from suffice.release.release import encode
+from suffice.releases.release import encode
 
 LOST = "this proposal was charged, but its output was lost"
 SECONDS = 300  # for everything that is waited for; nothing takes as long
@@ -200,13 +201,13 @@ def check_many(pair: Pair, count: int) -> None:
         for request in sent:
             request.result()
     records = pair.clinic.records
-    wait_until(lambda: all(p.answer for p in records.proposals("smoker")))
-    stored = records.proposals("smoker")
+    wait_until(lambda: all(p.answer for p in stored_proposals(records, "smoker")))
+    stored = stored_proposals(records, "smoker")
     assert len(stored) == count
     granted = [p for p in stored if isinstance(Answer.load(p.answer), Granted)]
     (balance,) = [b for b in pair.clinic.ledger.balances() if b.dataset == "smoker"]
     assert balance.spent <= balance.budget.epsilon
-    assert len(granted) == balance.debits == len({p.release for p in granted}) == 6
+    assert len(granted) == balance.debits == len({records.release(p) for p in granted}) == 6
     # In the order of arrival, whichever server it was: the order tells nothing about labels.
     charged = [e.request for e in pair.clinic.ledger.history() if e.dataset == "smoker"]
     assert charged == [Proposal.load(p.body).request for p in granted]
@@ -237,9 +238,9 @@ def test_servers_killed_at_any_moment_overspend_nothing(tmp_path):
                         with suppress(ProcessLookupError):  # a worker ends with its server
                             os.kill(pid, signal.SIGKILL)
                     shot.wait()
-            proposals = clinic.records.proposals
-            wait_until(lambda: all(proposal.answer for proposal in proposals("diagnosis")))
-        answers = [Answer.load(proposal.answer) for proposal in proposals("diagnosis")]
+            found = partial(stored_proposals, clinic.records, "diagnosis")
+            wait_until(lambda: all(proposal.answer for proposal in found()))
+        answers = [Answer.load(proposal.answer) for proposal in found()]
         history, balance = clinic.ledger.history(), clinic.ledger.balances()[0]
         ends = Counter(entry.state for entry in history)
         granted = sum(isinstance(answer, Granted) for answer in answers)

@@ -11,7 +11,7 @@ from served import make_clinic, running
 
 from suffice.errors import ServiceError, SignatureError
 from suffice.protocol.remote import Remote
-from suffice.release.signing import generate_keys, verify
+from suffice.releases.signing import generate_keys, verify
 
 
 def test_another_key_signs_what_is_granted_from_now_on(tmp_path):

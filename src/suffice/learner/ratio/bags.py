@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from suffice.errors import ParameterError
 from suffice.learner.weak import CONDITION_LIMIT, FOLDS, class_shares
 from suffice.models.simplex import nearest_proportions
-from suffice.release.release import Release
+from suffice.releases.release import Release
 from suffice.tables.columns import check_classes
 
 FEWEST_ROWS = 2 * FOLDS  # of a bag: two in each fold

@@ -53,8 +53,8 @@ from suffice.learner.ratio.posteriors import (
     fit_bag_likelihood,
 )
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.release.merge import merge
-from suffice.release.release import Release
+from suffice.releases.merge import merge
+from suffice.releases.release import Release
 from suffice.tables.bags import Bags, bag_columns, read_bags
 from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.pipeline import Pipeline

@@ -4,24 +4,26 @@
 """
 
 import json
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from suffice.errors import (
+    ArchivedRequestError,
     BudgetError,
     BurntRequestError,
     LedgerError,
     ParameterError,
     PendingRequestError,
+    StorageError,
     SufficeError,
 )
-from suffice.notes import note
 from suffice.options import ledger_file
 from suffice.owner.ledger import rules
 from suffice.owner.ledger.log import (
@@ -46,7 +48,6 @@ from suffice.owner.ledger.rules import (
     event_of_same_type,
     largest_epsilon,
     seal_of,
-    stated_epsilon,
 )
 from suffice.owner.ledger.store import (
     LOST,
@@ -60,14 +61,16 @@ from suffice.owner.ledger.store import (
     recorded_place,
     token_facts,
 )
-from suffice.plain_text import html_table, text_table
-from suffice.privacy.calibrate import NO_PROTECTION_DELTA, check_delta
+from suffice.plain_text import html_table, note, text_table
+from suffice.privacy.accounting import Tally, compose_events
+from suffice.privacy.events import NO_PROTECTION_DELTA, check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
-from suffice.release.release import Release, encode
+from suffice.releases.release import Release, encode
 from suffice.tables.columns import Classes, canonical_class, check_classes
 
 _PENDING_SECONDS = 30.0
 _ANY_COLUMN = ""
+_CHECKED_AT_ONCE = 32  # earlier charges that each charge looks at: about a millisecond
 _ADVICE = "Budget may be spent twice. Use `suffice ledger recover` before any release."
 
 
@@ -130,6 +133,7 @@ class Ledger:
         self.path: Path | str = self._store.path
         self._claims: dict[tuple[str, str], Claim] = {}
         self._replay, self._altered = Replay(), ""
+        self._catching_up = threading.Lock()
         if budgets is None and not self._store.exists():
             raise LedgerError(
                 f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
@@ -310,17 +314,20 @@ class Ledger:
             with self._store.writing(claim) as records:
                 for name in names:
                     self._check_exists(records, name)
-                self._replay.catch_up(records)  # what a charge rests on must be what the log says
-                self._replay.check(records, names)
-                earlier = records.charge(dataset, request.name)
-                if earlier is None:
-                    self._check_not_frozen(records)
-                    stored = records.charges()
-                    for name, charge in zip(names, charges, strict=True):
-                        budgets, spent = records.budgets(name), rules.spent_on(name, stored)
-                        rules.check_affordable(name, charge.guarantees, budgets, spent)
-                    elsewhere = rules.other_names(stored, charges)
-                    records.add_charge(dataset, guarantees, request, claim.token, also=also)
+                with self._catching_up:  # what a charge rests on must be what the log says
+                    self._replay.catch_up(records)
+                    self._replay.check(records, names)
+                    earlier = records.charge(dataset, request.name)
+                    if (earlier is None) == ((dataset, request.name) in self._replay.charges):
+                        raise _differs(f"request {request.name!r} of data set {dataset!r}")  # noqa: TRY301
+                    if earlier is None:
+                        self._check_not_frozen(records)
+                        for name, charge in zip(names, charges, strict=True):
+                            budgets, spent = records.budgets(name), self._replay.spent[name]
+                            rules.check_affordable(name, charge.guarantees, budgets, spent)
+                        elsewhere = records.add_charge(
+                            dataset, guarantees, request, claim.token, also=also
+                        )
         except BudgetError as refusal:
             claim.release()
             self._record_refusal(request, charges, str(refusal))
@@ -392,18 +399,18 @@ class Ledger:
         if len(charges) > 1:
             return advice
         (charge,) = charges
-        with self._store.reading() as records:
-            budgets, stored = records.budgets(charge.dataset), records.charges()
-        if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
-            return ""
-        if len(charge.guarantees) != 1:
-            return advice
-        (guarantee,) = charge.guarantees
-        event_at = event_of_same_type(guarantee.event, guarantee.delta)
-        if event_at is None:
-            return advice
-        spent = rules.spent_on(charge.dataset, stored)
-        largest = largest_epsilon(rules.rooms_for(guarantee.unit, budgets, spent), event_at)
+        with self._verified() as (records, spent):
+            budgets = records.budgets(charge.dataset)
+            if any(budget.delta >= NO_PROTECTION_DELTA for budget in budgets.values()):
+                return ""
+            if len(charge.guarantees) != 1:
+                return advice
+            (guarantee,) = charge.guarantees
+            event_at = event_of_same_type(guarantee.event, guarantee.delta)
+            if event_at is None:
+                return advice
+            rooms = rules.rooms_for(guarantee.unit, budgets, spent[charge.dataset])
+            largest = largest_epsilon(rooms, event_at)
         if largest > 0:
             return f"The largest epsilon that still fits is {largest:g}."
         if guarantee.delta > 0:
@@ -469,7 +476,7 @@ class Ledger:
     def _bytes_of(self, charge: Charge) -> bytes:
         """Return the bytes of a request that another process may be finishing right now."""
         deadline = time.monotonic() + _PENDING_SECONDS
-        while charge.data is None:
+        while charge.state != "finished":
             if charge.state == "burnt":
                 raise BurntRequestError(
                     f"Request {charge.request!r} was charged, but its output was lost. The charge"
@@ -486,10 +493,34 @@ class Ledger:
                 charge = self._again(charge, burn=False)
             else:
                 charge = self._again(charge, burn=True)
-        with self._store.writing() as records:
+        with self._catching_up, self._store.reading() as records:
             self._replay.catch_up(records)
-        self._replay.check_charge(charge)
-        return charge.data
+            data = self._replay.check_charge(charge, records)
+        if data is None:
+            raise ArchivedRequestError(
+                f"Request {charge.request!r} was charged, and its output was archived. The charge"
+                " stays, and nothing is drawn again. Take the output from the archive."
+            )
+        return data
+
+    @contextmanager
+    def _verified(self) -> Iterator[tuple[Tables, Mapping[str, rules.Spent]]]:
+        """Yield the tables, and what all charges cost each data set, by what the log says.
+
+        The log is checked from where this process has checked it. Where it is broken, what the
+        table of charges says has to do: nothing is charged then.
+        """
+        with self._catching_up, self._store.reading() as records:
+            replay = self._replay
+            try:
+                replay.catch_up(records)
+            except AlteredLedgerError:
+                replay = Replay()
+                for name in records.datasets():
+                    replay.spent[name] = {unit: Tally() for unit in records.budgets(name)}
+                for charge in records.charges():
+                    replay.add_costs(charge.costs())
+            yield records, replay.spent
 
     def _again(self, charge: Charge, *, burn: bool) -> Charge:
         """Return what became of a charge; nobody can finish it later if it is burnt here."""
@@ -547,12 +578,12 @@ class Ledger:
         >>> folder.cleanup()
         """
         delta = check_delta(delta)
-        with self._store.reading() as records:
+        with self._verified() as (records, spent):
             self._check_exists(records, dataset)
-            budgets, charges = records.budgets(dataset), records.charges()
-        protected = rules.unit_covering(dataset, budgets, unit)
-        rooms = rules.rooms_for(protected, budgets, rules.spent_on(dataset, charges))
-        return largest_epsilon(rooms, event_for_delta(delta))
+            budgets = records.budgets(dataset)
+            protected = rules.unit_covering(dataset, budgets, unit)
+            rooms = rules.rooms_for(protected, budgets, spent[dataset])
+            return largest_epsilon(rooms, event_for_delta(delta))
 
     def budgets(self, dataset: str) -> dict[Unit, Budget]:
         """Return the budgets of a data set, by unit."""
@@ -573,30 +604,15 @@ class Ledger:
         list of Balance
             One for each data set and unit that has a budget.
         """
-        with self._store.reading() as records:
-            charges = records.charges()
-            balances = []
-            for name in records.datasets() if dataset is None else [dataset]:
-                spent = rules.spent_on(name, charges)
-                for unit, budget in records.budgets(name).items():
-                    room = rules.room_in(budget, unit, spent)
-                    balances.append(
-                        Balance(
-                            dataset=name,
-                            unit=unit,
-                            budget=budget,
-                            spent=room.spent,
-                            debits=len(room.charged),
-                            summed=_summed(charges, name, unit, budget),
-                        )
-                    )
-        return balances
+        with self._verified() as (records, spent):
+            names = records.datasets() if dataset is None else [dataset]
+            return _balances(records, spent, names)
 
     def history(self) -> list[Entry]:
         """Return every charge, oldest first; those without output are pending or burnt.
 
         `Entry.epsilons` are what each charge cost by itself. The `Balance` of a data set holds
-        their sum (``summed``) and what they cost together (``spent``).
+        what they cost together.
 
         Returns
         -------
@@ -604,25 +620,16 @@ class Ledger:
             One for each request that was ever charged.
         """
         with self._store.reading() as records:
-            charges = records.charges()
-        entries = []
-        for charge in charges:
-            costs = charge.costs()
-            entries.append(
-                Entry(
-                    number=charge.number,
-                    dataset=charge.dataset,
-                    request=charge.request,
-                    charges=costs.pop(charge.dataset, ()),
-                    parameters=charge.parameters,
-                    state=self._state_shown(charge),
-                    time=charge.time,
-                    also=costs,
-                )
-            )
-        return entries
+            charges = list(records.charges())
+        return [rules.entry_of(charge, self.state_shown(charge)) for charge in charges]
 
-    def _state_shown(self, charge: Charge) -> str:
+    def history_of(self, dataset: str, most: int) -> list[Entry]:
+        """Return the last charges of one data set, newest first, as `history` shows them."""
+        with self._store.reading() as records:
+            charges = records.last_charges(dataset, most)
+        return [rules.entry_of(charge, self.state_shown(charge)) for charge in charges]
+
+    def state_shown(self, charge: Charge) -> str:
         """Return the state of a charge in the words that people are shown."""
         if charge.state == "debited":
             if self._store.held(charge.token):
@@ -662,6 +669,55 @@ class Ledger:
                     records.freeze(reason)
         except SufficeError:
             self._altered = reason
+
+    @contextmanager
+    def snapshot(self) -> Iterator["Snapshot"]:
+        """Yield the ledger as it is at one moment, after checking what is new in its log.
+
+        Others go on charging meanwhile, and nothing of that is seen in the block.
+
+        Raises
+        ------
+        LedgerError
+            If the log is broken, or budgets are not what it says.
+        """
+        with ExitStack() as block:
+            with self._catching_up:
+                records, replay = block.enter_context(self._store.reading()), self._replay
+                replay.catch_up(records)
+                names = records.datasets()
+                replay.check(records, names)
+                balances = _balances(records, replay.spent, names)
+                end = (replay.ledger, replay.entries, replay.head)
+            yield Snapshot(records, *end, self._reason_to_freeze(records), balances)
+
+    def backup(self, path: str | Path) -> None:
+        """Write the ledger, as it is at one moment, to a new file. Others go on using it.
+
+        The file is a ledger that starts frozen, also where the original is in a database. It holds
+        all that the original holds, and is as secret.
+
+        Parameters
+        ----------
+        path : str or Path
+            The new file.
+
+        Raises
+        ------
+        StorageError
+            If there is a file of that name, or it cannot be written.
+        LedgerError
+            If the log is broken.
+        """
+        file = Path(path)
+        if file.exists():
+            raise StorageError(f"{file} exists. A backup overwrites nothing: name another file.")
+        try:
+            with self.snapshot() as now, SqliteStore(file).writing(making=True) as copied:
+                copied.copy(now.records)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
 
     def log(self) -> list[LogEntry]:
         """Return the audit log, oldest entry first, after checking it as `verify` does."""
@@ -792,14 +848,14 @@ def _note_repeated(charge: Charge, charges: Sequence[DatasetCharge]) -> None:
     )
 
 
-def _summed(charges: Sequence[Charge], dataset: str, unit: Unit, budget: Budget) -> float:
-    """Return the sum of the epsilons of all charges, each at the delta that its release states."""
-    total = 0.0
-    for charge in charges:
-        delta = charge.parameters.get("delta") or budget.delta
-        events = rules.closest_events(unit, charge.costs().get(dataset, ()))
-        total += sum(stated_epsilon(event, delta) for event in events)
-    return total
+def _balances(
+    records: Tables, spent: Mapping[str, rules.Spent], names: Sequence[str]
+) -> list[Balance]:
+    return [
+        rules.balance_of(name, unit, budget, spent[name][unit])
+        for name in names
+        for unit, budget in records.budgets(name).items()
+    ]
 
 
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
@@ -835,6 +891,17 @@ def store_at(place: str | Path) -> Store:
     return PostgresStore(str(place))
 
 
+class Snapshot(NamedTuple):
+    """A ledger at one moment."""
+
+    records: Tables
+    name: str
+    entries: int  # of its log
+    head: str  # digest of the last of them
+    frozen: str  # why nothing can be charged; empty if it can
+    balances: list[Balance]
+
+
 class LostEntriesError(AlteredLedgerError):
     """The log lacks entries that somebody remembers: the ledger was put back from a copy."""
 
@@ -858,22 +925,27 @@ class Replay:
     budgets: dict[str, Any] = field(default_factory=dict)
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    spent: dict[str, rules.Spent] = field(default_factory=dict)  # by data set
+    archived: int = 0  # the outputs of charges up to this number are in archives
+    looked_at: int = 0  # the number of the charge that was checked last while others were made
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def catch_up(self, records: Tables) -> list[LogEntry]:
-        """Read and return the entries since the last time, or raise if they do not continue it."""
+    def catch_up(self, records: Tables, seen: Callable[[LogEntry], Any] = lambda _: None) -> None:
+        """Read the entries since the last time, or raise if they do not continue it.
+
+        ``seen`` is called with each of them, once it is checked.
+        """
         if self.entries and records.head(self.entries) != (self.entries, self.head):
             raise LostEntriesError(
                 f"The ledger was put back from a copy while it was in use. {_ADVICE}"
             )
         with _readable():
-            new = list(checked_chain(records.log(self.entries), self.entries, self.head))
-            for entry in new:
+            for entry in checked_chain(records.log(self.entries), self.entries, self.head):
                 self._add(entry, entry.facts)
                 self.entries, self.head = entry.number, entry.digest
+                seen(entry)
         if self.ledger != records.about().name:
             raise _differs("the log is that of another ledger")
-        return new
 
     def _add(self, entry: LogEntry, facts: Mapping[str, Any]) -> None:
         match entry.kind:
@@ -881,6 +953,7 @@ class Replay:
                 self.ledger, self.anchor = facts["ledger"], facts["anchor"]
             case Kind.BUDGET:
                 self.budgets[facts["dataset"]] = facts["budgets"]
+                self.spent[facts["dataset"]] = {Unit(unit): Tally() for unit in facts["budgets"]}
             case Kind.CLASSES:
                 self.classes[facts["dataset"], facts["label"]] = facts["classes"]
             case Kind.FROZEN:
@@ -892,12 +965,14 @@ class Replay:
             case Kind.REVOKED:
                 self.tokens.setdefault(facts["token"], {})["revoked"] = True
             case Kind.DEBIT:
-                charge = {name: facts[name] for name in ("spent", "parameters", "claim")}
+                charge = {name: facts[name] for name in ("parameters", "claim")}
+                charge |= {"number": len(self.charges) + 1, "spent": seal_of(facts["spent"])}
                 charge |= {"opened": entry.number, "state": "debited"}
                 charge |= {"closed": None, "release": None}
                 name = facts["dataset"], facts["request"]
                 if self.charges.setdefault(name, charge) is not charge:
                     raise _differs(f"request {facts['request']!r} was charged twice")
+                self.add_costs(rules.costs_of(facts["dataset"], facts["spent"]))
             case Kind.FINISH | Kind.BURNT:
                 name = facts["dataset"], facts["request"]
                 charge = self.charges.get(name, {"state": "missing"})
@@ -905,12 +980,22 @@ class Replay:
                     raise _differs(f"request {facts['request']!r} ended, and was not open")
                 state = "finished" if entry.kind == Kind.FINISH else "burnt"
                 charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
+            case Kind.ARCHIVED:
+                self.archived = facts["charges"]
+
+    def add_costs(self, costs: Mapping[str, rules.Cost]) -> None:
+        """Add what one more charge, the newest, cost each data set."""
+        for name, cost in costs.items():
+            for unit, tally in self.spent[name].items():
+                if events := rules.closest_events(unit, cost):
+                    tally.add(compose_events(events))
 
     def check(self, records: Tables, datasets: Sequence[str] | None = None) -> None:
         """Raise if a table is not what the log says.
 
-        With data sets: if something that a charge of these rests on is not. That is what every
-        charge cost, budgets and classes of these data sets, and the ledger itself.
+        With data sets: if something that a charge of these rests on is not. That is budgets and
+        classes of these data sets, and the ledger itself. What earlier charges cost is not read
+        there, because `spent` is what the log says; a few of them are looked at each time.
         """
         with _readable():
             about = records.about()
@@ -928,32 +1013,55 @@ class Replay:
                 classes = {(name, label): [*c] for label, c in records.classes(name).items()}
                 if classes != {key: c for key, c in self.classes.items() if key[0] == name}:
                     raise _differs("the declared classes")
-            if datasets is not None:
-                spent = {(c.dataset, c.request): json.loads(c.spent) for c in records.charges()}
-                self._compare_charges(spent, {name: c["spent"] for name, c in self.charges.items()})
+            if datasets is not None:  # all charges have their turn, at a cost that does not grow
+                expected = min(_CHECKED_AT_ONCE, len(self.charges) - self.looked_at)
+                some = list(records.charges(self.looked_at, _CHECKED_AT_ONCE))
+                for charge in some:
+                    self.check_charge(charge)
+                if len(some) != expected:
+                    raise _differs("a charge is missing, or one too many")
+                self.looked_at += expected
+                if self.looked_at == len(self.charges):
+                    self.looked_at = 0
                 return
             tokens = {
                 t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()
             }
             if tokens != self.tokens:
                 raise _differs("a token")
-            stored = {(c.dataset, c.request): c for c in records.charges()}
-            whole = {n: _as_logged(records.charge(*n) or c) for n, c in stored.items()}
-            self._compare_charges(whole, self.charges)
+            found = 0
+            for charge in records.charges():
+                self.check_charge(charge, records)
+                found += 1
+            if found < len(self.charges):
+                raise _differs("a charge is missing")
 
-    def check_charge(self, charge: Charge) -> None:
-        """Raise if a charge, or its bytes, are not those that the log names."""
-        name = (charge.dataset, charge.request)
-        self._compare_charges({name: _as_logged(charge)}, {name: self.charges.get(name)})
+    def check_charge(self, charge: Charge, records: Tables | None = None) -> bytes | None:
+        """Raise if a charge is not the one that the log names.
 
-    @staticmethod
-    def _compare_charges(
-        stored: Mapping[tuple[str, str], Any], logged: Mapping[tuple[str, str], Any]
-    ) -> None:
-        if stored != logged:
-            names = sorted(stored.keys() | logged.keys())
-            different = next(n for n in names if stored.get(n) != logged.get(n))
-            raise _differs(f"request {different[1]!r} of data set {different[0]!r}")
+        With the tables, its bytes are compared too and returned, or None if they were archived.
+        """
+        stored = {
+            "number": charge.number,
+            "spent": seal_of(json.loads(charge.spent)),
+            "parameters": digest_of_bytes(json.dumps(dict(charge.parameters)).encode()),
+            "claim": digest_of_bytes(charge.token.encode()),
+            "opened": charge.opened,
+            "state": charge.state,
+            "closed": charge.closed,
+            "release": charge.release,
+        }
+        data = None if records is None else records.output(charge.number)
+        digest = charge.release if data is None else digest_of_bytes(data)
+        gone = records is not None and data is None and charge.release is not None
+        if (
+            charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time)
+            or stored != self.charges.get((charge.dataset, charge.request))
+            or digest != charge.release
+            or (gone and charge.number > self.archived)
+        ):
+            raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
+        return data
 
 
 def checked_log(records: Tables) -> list[LogEntry]:
@@ -962,25 +1070,10 @@ def checked_log(records: Tables) -> list[LogEntry]:
     Nothing here is secret: an owner, or whoever can write the ledger, could write both anew. Only
     a checkpoint in other hands shows that (`check_continues`).
     """
-    replay = Replay()
-    entries = replay.catch_up(records)
+    replay, entries = Replay(), list[LogEntry]()
+    replay.catch_up(records, entries.append)
     replay.check(records)
     return entries
-
-
-def _as_logged(charge: Charge) -> dict[str, Any]:
-    """Return a stored charge, with its bytes, as the log describes it."""
-    if charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time):
-        raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
-    return {
-        "spent": json.loads(charge.spent),
-        "parameters": digest_of_bytes(json.dumps(dict(charge.parameters)).encode()),
-        "claim": digest_of_bytes(charge.token.encode()),
-        "opened": charge.opened,
-        "state": charge.state,
-        "closed": charge.closed,
-        "release": None if charge.data is None else digest_of_bytes(charge.data),
-    }
 
 
 @contextmanager

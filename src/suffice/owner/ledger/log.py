@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from suffice.errors import CorruptFileError, LedgerError, SignatureError
-from suffice.release.file import read_bounded, write_whole
-from suffice.release.release import Signature
-from suffice.release.signing import check_signature, check_signer, fingerprint, sign_message
+from suffice.releases.file import read_bounded, write_whole
+from suffice.releases.release import Signature
+from suffice.releases.signing import check_signature, check_signer, fingerprint, sign_message
 
 FIRST = "0" * 64  # what the first entry continues
 
@@ -65,6 +65,8 @@ class Kind(StrEnum):
     RECOVERED = "recovered"
     MINTED = "minted"
     REVOKED = "revoked"
+    ARCHIVED = "archived"
+    DECISION = "decision"
 
 
 # What people are shown instead.
@@ -81,6 +83,8 @@ KINDS: Mapping[str, str] = {
     "recovered": "ledger recovered",
     "minted": "token made",
     "revoked": "token revoked",
+    "archived": "outputs archived",
+    "decision": "owner decided",
 }
 
 

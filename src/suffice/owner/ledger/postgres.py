@@ -11,6 +11,7 @@ A process has few connections to the server. They are reused, and waited for a w
 import hashlib
 import os
 import re
+import socket
 import threading
 import time
 import weakref
@@ -21,11 +22,18 @@ from typing import Any
 import psycopg
 
 from suffice.errors import LedgerError, ParameterError, StorageError
-from suffice.owner.ledger.store import SCHEMA, VERSION, Claim, Store, Tables, unread_version
+from suffice.owner.ledger.store import (
+    MOST_CONNECTIONS,
+    SCHEMA,
+    VERSION,
+    Claim,
+    Store,
+    Tables,
+    unread_version,
+)
 from suffice.privacy.randomness import private_words
 from suffice.tables.files import shown_address
 
-_MOST_CONNECTIONS = 4  # of one `Ledger`; a process with one thread uses one
 _WAIT_SECONDS = 30.0  # for a connection to a server that is there
 _RESTART_SECONDS = 10.0  # for a server that is not
 _BUSY_SECONDS = 120  # for the lock of the ledger
@@ -58,7 +66,7 @@ class Sessions:
     def __init__(self, address: str, schema: str, path: str) -> None:
         self._address, self._schema, self._path = address, schema, path
         self._idle: list[Any] = []
-        self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._guard = threading.Lock()
         self._holding: Session | None = None
         self._process = os.getpid()
@@ -95,7 +103,27 @@ class Sessions:
                     raise
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
-        connection.execute(_SET_UP, (self._schema, f"{_BUSY_SECONDS}s"))
+        # A pooler accepts a connection, and then lets it wait for a free session without a word.
+        expired = threading.Event()
+
+        def hang_up() -> None:
+            expired.set()
+            with socket.socket(fileno=os.dup(connection.fileno())) as line:
+                line.shutdown(socket.SHUT_RDWR)
+
+        watch = threading.Timer(_RESTART_SECONDS, hang_up)
+        watch.start()
+        try:
+            connection.execute(_SET_UP, (self._schema, f"{_BUSY_SECONDS}s"))
+        except psycopg.OperationalError:
+            if not expired.is_set():
+                raise
+            raise LedgerError(
+                f"A pooler (such as PgBouncer) before {self._path} has no session left for another"
+                " connection. Let it give each server several sessions (pool_size)."
+            ) from None
+        finally:
+            watch.cancel()
         return connection
 
     @contextmanager
@@ -135,7 +163,7 @@ class Sessions:
     def _take_idle(self) -> Any:
         if not self._slots.acquire(timeout=_WAIT_SECONDS):
             raise StorageError(
-                f"The ledger {self._path} cannot be used: all {_MOST_CONNECTIONS} connections of"
+                f"The ledger {self._path} cannot be used: all {MOST_CONNECTIONS} connections of"
                 " this process are in use. Try again later."
             )
         try:
@@ -250,6 +278,7 @@ class PostgresStore(Store):
             self.path += f"#{self._schema}"
         digest = hashlib.sha256(f"suffice ledger {self._schema}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
+        self._writer = threading.Lock()
         self._opening = threading.Lock()
         self._opened: Sessions | None = None
         self._process = 0
@@ -308,8 +337,12 @@ class PostgresStore(Store):
 
     @contextmanager
     def writing(self, claim: Claim | None = None) -> Iterator[Tables]:
-        """Yield a transaction that excludes all others; durable once the block has ended well."""
-        with self._transaction(_WRITING) as db:
+        """Yield a transaction that excludes all others; durable once the block has ended well.
+
+        Threads wait for their turn without a connection. Else they could hold all of them, while
+        whoever writes waits for a reader that has none.
+        """
+        with self._writer, self._transaction(_WRITING) as db:
             db.execute(_ALONE, (self._key,))
             self._check_version(db)
             if isinstance(claim, SessionClaim):

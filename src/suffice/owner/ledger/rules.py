@@ -8,7 +8,7 @@ written, and nothing private is read: budgets, charges and the events of a relea
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from suffice.errors import (
@@ -19,9 +19,16 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger.log import digest_of_bytes
-from suffice.privacy.accounting import compose_events, event_from_json, fits, spent_epsilon
-from suffice.privacy.calibrate import NO_PROTECTION_DELTA, gaussian_multiplier
-from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
+from suffice.privacy.accounting import Tally, compose_events, event_from_json, fits, spent_epsilon
+from suffice.privacy.events import (
+    NO_PROTECTION_DELTA,
+    Approximate,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    gaussian_multiplier,
+)
 from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
 Cost = tuple[tuple[Unit, Event], ...]
@@ -101,18 +108,23 @@ class Charge:
     time: float  # in seconds since 1970
     token: str  # of the one process that may finish it, as long as nobody declared it burnt
     state: str  # debited, finished or burnt
+    release: str | None  # digest of its bytes, once it is finished
     opened: int  # number of the entry of the audit log that records the charge
     closed: int | None  # number of the entry that records how it ended; None while it is debited
     seal: str  # digest of what the audit log does not hold of it (`seal_of`)
-    data: bytes | None = field(repr=False, default=None)  # the stored release
 
     def costs(self) -> dict[str, Cost]:
         """Return what it cost each data set, by name."""
-        costs: dict[str, list[tuple[Unit, Event]]] = {}
-        for line in json.loads(self.spent):
-            cost = (Unit(line["unit"]), event_from_json(line["event"]))
-            costs.setdefault(line.get(OTHER, self.dataset), []).append(cost)
-        return {name: tuple(lines) for name, lines in costs.items()}
+        return costs_of(self.dataset, json.loads(self.spent))
+
+
+def costs_of(dataset: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Cost]:
+    """Return what the lines of a charge of a data set cost each data set, by name."""
+    costs: dict[str, list[tuple[Unit, Event]]] = {}
+    for line in lines:
+        cost = (Unit(line["unit"]), event_from_json(line["event"]))
+        costs.setdefault(line.get(OTHER, dataset), []).append(cost)
+    return {name: tuple(cost) for name, cost in costs.items()}
 
 
 @dataclass(frozen=True)
@@ -124,9 +136,6 @@ class Balance:
     budget: Budget
     spent: float  # epsilon of the smallest budget, at this delta, that would have allowed all
     debits: int  # how many charges count against this budget
-    # The sum of the epsilons of all charges, each at the delta that its release states. It is
-    # usually larger than `spent`, because charges compose to less than their sum.
-    summed: float = 0.0
 
     @property
     def left(self) -> float:
@@ -156,6 +165,16 @@ class Entry:
         """What it cost by itself: (unit, epsilon) for each of ``charges``, at `stated_delta`."""
         return tuple((unit, stated_epsilon(e, self.stated_delta)) for unit, e in self.charges)
 
+    def stated_sum(self, balance: Balance) -> float:
+        """Return the sum of the epsilons that it cost a budget by itself, at its own delta.
+
+        The sum over all charges is usually larger than what they cost together.
+        """
+        own = {**self.also, self.dataset: self.charges}
+        events = closest_events(balance.unit, own.get(balance.dataset, ()))
+        delta = self.stated_delta or balance.budget.delta
+        return sum(stated_epsilon(event, delta) for event in events)
+
     @property
     def stated_delta(self) -> float:
         """The delta at which the release states its epsilon; 0 where its request has none."""
@@ -167,7 +186,7 @@ def seal_of(*parts: object) -> str:
 
     It shows damage of the file. The log shows changes of all that decides about a charge.
     """
-    return digest_of_bytes(json.dumps(parts).encode())
+    return digest_of_bytes(json.dumps(parts, sort_keys=True).encode())
 
 
 def stated_epsilon(event: Event, delta: float) -> float:
@@ -190,11 +209,28 @@ def charges_to_text(guarantees: Sequence[Guarantee], also: Sequence[DatasetCharg
     return json.dumps(lines)
 
 
-def spent_on(dataset: str, charges: Sequence[Charge]) -> list[Cost]:
-    """Return what every charge cost a data set, oldest first; finished and burnt ones alike."""
-    own = (c for c in charges if c.dataset == dataset or f'"{OTHER}"' in c.spent)
-    by_charge = (charge.costs() for charge in own)
-    return [costs[dataset] for costs in by_charge if dataset in costs]
+Spent = Mapping[Unit, Tally]
+"""What all charges cost the budgets of one data set, whatever became of their outputs."""
+
+
+def balance_of(dataset: str, unit: Unit, budget: Budget, spent: Tally) -> Balance:
+    """Return one budget with what is spent of it."""
+    return Balance(dataset, unit, budget, Room(budget, spent).spent, spent.charges)
+
+
+def entry_of(charge: Charge, state: str) -> Entry:
+    """Return a charge as the history shows it, with its state in the words of people."""
+    costs = charge.costs()
+    return Entry(
+        number=charge.number,
+        dataset=charge.dataset,
+        request=charge.request,
+        charges=costs.pop(charge.dataset, ()),
+        parameters=charge.parameters,
+        state=state,
+        time=charge.time,
+        also=costs,
+    )
 
 
 EventAtEpsilon = Callable[[float], Event]
@@ -212,7 +248,7 @@ class Room:
     """One budget and what was charged to it so far."""
 
     budget: Budget
-    charged: Sequence[Event]  # of each charge that counts against this budget, oldest first
+    charged: Tally  # every charge that counts against this budget
 
     @property
     def spent(self) -> float:
@@ -221,7 +257,7 @@ class Room:
 
     def admits(self, event: Event) -> bool:
         """Say whether a release with this event fits, by the rule that charges are refused by."""
-        return fits([*self.charged, event], self.budget.epsilon, self.budget.delta)
+        return fits(self.charged.plus(event), self.budget.epsilon, self.budget.delta)
 
 
 def event_for_delta(delta: float) -> EventAtEpsilon:
@@ -284,14 +320,23 @@ def _candidate(number: int) -> float:
 
 
 # Public parameters that follow from a table, not from what its owner asked for.
-_OF_THE_TABLE = ("rows", "labelled", "records", "bags", "grid", "auxiliary_rows", "pipeline")
+_OF_THE_TABLE = (
+    "rows",
+    "labelled",
+    "records",
+    "people",
+    "bags",
+    "grid",
+    "auxiliary_rows",
+    "pipeline",
+)
 
 
 def check_affordable(
     dataset: str,
     guarantees: Sequence[Guarantee],
     budgets: Mapping[Unit, Budget],
-    spent: Sequence[Cost],
+    spent: Spent,
 ) -> None:
     """Raise unless every budget that the guarantees touch allows them on top of the rest."""
     check_chargeable(guarantees)
@@ -305,7 +350,7 @@ def check_affordable(
             raise _says_nothing(dataset, unit)
         check_budget(budget)
         new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
-        room = room_in(budget, unit, spent)
+        room = Room(budget, spent[unit])
         if not room.admits(compose_events(new)):
             delta = f"{budget.delta:g}".replace("e-0", "e-")
             raise BudgetError(
@@ -338,33 +383,14 @@ def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str
     return protected
 
 
-def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[Cost]) -> list[Room]:
+def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Spent) -> list[Room]:
     """Return the budgets that a release about one ``unit`` is charged to, and what was charged."""
     rooms = []
     for narrow, budget in budgets.items():
         if unit.covers(narrow):
             check_budget(budget)
-            rooms.append(room_in(budget, narrow, spent))
+            rooms.append(Room(budget, spent[narrow]))
     return rooms
-
-
-def room_in(budget: Budget, unit: Unit, spent: Sequence[Cost]) -> Room:
-    """Return a budget per ``unit`` with what every charge, oldest first, costs it."""
-    by_charge = (closest_events(unit, cost) for cost in spent)
-    return Room(budget, [compose_events(events) for events in by_charge if events])
-
-
-def other_names(stored: Sequence[Charge], charges: Sequence[DatasetCharge]) -> list[str]:
-    """Return the other data sets that these very data were charged to: for notes alone."""
-    presented = {charge.fingerprint for charge in charges if charge.fingerprint}
-    charged = {charge.dataset for charge in charges}
-    names = {
-        name
-        for earlier in stored
-        for name, fingerprint in earlier.fingerprints.items()
-        if fingerprint in presented and name not in charged
-    }
-    return sorted(names)
 
 
 def check_same_request(request: Request, charges: Sequence[DatasetCharge], earlier: Charge) -> None:

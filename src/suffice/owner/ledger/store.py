@@ -12,8 +12,8 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +30,11 @@ from suffice.owner.ledger.rules import (
 from suffice.owner.ledger.tokens import Role, Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.randomness import private_words
-from suffice.release.file import write_whole
+from suffice.releases.file import write_whole
 
-VERSION = 1
+VERSION = 2
+
+_BEGINNING = "substr(body, 1, 400)"  # in ASCII: PostgreSQL indexes texts of 2,704 bytes at most
 
 SCHEMA = (
     """CREATE TABLE log (
@@ -42,6 +44,7 @@ SCHEMA = (
         body TEXT NOT NULL,
         digest TEXT NOT NULL
     ) STRICT""",
+    f"CREATE INDEX said ON log (kind, {_BEGINNING})",
     """CREATE TABLE ledger (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         name TEXT NOT NULL,
@@ -75,19 +78,24 @@ SCHEMA = (
         digest TEXT NOT NULL,
         body BLOB NOT NULL,
         received TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('received', 'waiting', 'approved', 'answered')),
+        state TEXT NOT NULL
+            CHECK (state IN ('received', 'waiting', 'approved', 'answered', 'archived')),
+        verdict TEXT NOT NULL,
         answer BLOB,
-        release BLOB,
+        signature BLOB,
+        record TEXT,
         UNIQUE (dataset, digest),
         CHECK ((state = 'answered') = (answer IS NOT NULL))
     ) STRICT""",
-    "CREATE INDEX open_proposals ON proposals (dataset, state)",
+    "CREATE INDEX listed_proposals ON proposals (dataset, number)",
+    "CREATE INDEX states_of_proposals ON proposals (dataset, state, verdict, number)",
     """CREATE TABLE senders (
         dataset TEXT NOT NULL,
         digest TEXT NOT NULL,
         token TEXT NOT NULL REFERENCES tokens (id),
         PRIMARY KEY (dataset, digest, token)
     ) STRICT""",
+    "CREATE INDEX sent ON senders (token)",
     "CREATE TABLE leases (dataset TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
     "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL) STRICT",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY) STRICT",
@@ -114,22 +122,35 @@ SCHEMA = (
         time REAL NOT NULL,
         token TEXT NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('debited', 'finished', 'burnt')),
-        bytes BLOB,
+        release TEXT,
         opened INTEGER NOT NULL UNIQUE REFERENCES log (number),
         closed INTEGER UNIQUE REFERENCES log (number),
         seal TEXT NOT NULL,
         UNIQUE (dataset, request),
-        CHECK ((state = 'finished') = (bytes IS NOT NULL)),
+        CHECK ((state = 'finished') = (release IS NOT NULL)),
         CHECK ((state = 'debited') = (closed IS NULL))
     ) STRICT""",
+    "CREATE INDEX released ON debits (dataset, release)",
+    """CREATE TABLE outputs (
+        number INTEGER PRIMARY KEY REFERENCES debits (number),
+        bytes BLOB NOT NULL
+    ) STRICT""",
+    """CREATE TABLE costs (
+        dataset TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        fingerprint TEXT NOT NULL,
+        PRIMARY KEY (dataset, number)
+    ) STRICT""",
+    "CREATE INDEX presented ON costs (fingerprint, dataset)",
 )
 
 
 _SELECT_TOKENS = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
+ROWS_AT_ONCE = 1000  # of a long list: few megabytes
 _WHERE_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
-    "number, dataset, request, fingerprints, spent, parameters, time, token, state, opened, closed,"
-    " seal"
+    "number, dataset, request, fingerprints, spent, parameters, time, token, state, release,"
+    " opened, closed, seal"
 )
 
 
@@ -150,8 +171,9 @@ class Tables:
         """
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         if once:
-            query = "SELECT number FROM log WHERE kind = ? AND body = ?"
-            earlier = self.db.execute(query, (str(kind), text)).fetchone()
+            alike = f"{_BEGINNING} = {_BEGINNING.replace('body', 'CAST(? AS TEXT)')}"
+            query = f"SELECT number FROM log WHERE kind = ? AND {alike} AND body = ?"  # noqa: S608  # our own words
+            earlier = self.db.execute(query, (str(kind), text, text)).fetchone()
             if earlier is not None:
                 return int(earlier[0])
         entry = next_entry(*self.head(), kind, text)
@@ -159,10 +181,17 @@ class Tables:
         self.db.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", row)
         return entry.number
 
-    def log(self, after: int = 0) -> list[LogEntry]:
-        """Return every entry after the one of this number, oldest first, unchecked."""
-        query = "SELECT number, time, kind, body, digest FROM log WHERE number > ? ORDER BY number"
-        return [LogEntry(*row) for row in self.db.execute(query, (after,))]
+    def log(self, after: int = 0) -> Iterator[LogEntry]:
+        """Yield every entry after the one of this number, oldest first, unchecked."""
+        query = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
+        while rows := self.db.execute(query, (after, ROWS_AT_ONCE)).fetchall():
+            yield from (LogEntry(*row) for row in rows)
+            after = rows[-1][0]
+
+    def log_before(self, number: int, most: int) -> list[LogEntry]:
+        """Return the last entries before the one of this number, newest first, unchecked."""
+        query = "SELECT * FROM log WHERE number < ? ORDER BY number DESC LIMIT ?"
+        return [LogEntry(*row) for row in self.db.execute(query, (number, most))]
 
     def head(self, most: int = 2**62) -> tuple[int, str]:
         """Return number and digest of the last entry, or of the last up to ``most``, unchecked."""
@@ -179,6 +208,22 @@ class Tables:
         kept = Anchor(anchor, name)
         self.append(Kind.OPENED, {"ledger": name, "schema": VERSION, "anchor": kept.kind})
         kept.replace(self)
+
+    def copy(self, records: "Tables") -> None:
+        """Make the tables, in an SQLite file without any, and fill them with those of a ledger.
+
+        The copy is frozen. It is a file whatever the original is.
+        """
+        for statement in SCHEMA:
+            self.db.execute(statement)
+            if table := re.match(r"CREATE TABLE (\w+)", statement):
+                rows = records.db.execute(f"SELECT * FROM {table[1]}")  # noqa: S608  # our own names
+                for row in rows:
+                    places = ", ".join("?" for _ in row)
+                    self.db.execute(f"INSERT INTO {table[1]} VALUES ({places})", row)  # noqa: S608  # our own names
+        self.db.execute(f"PRAGMA user_version = {VERSION}")
+        self.settle_at("")
+        self.freeze("it is a backup, and may lack the last charges")
 
     def about(self) -> "About":
         """Return what the ledger stores about itself."""
@@ -263,15 +308,37 @@ class Tables:
         self.append(Kind.CLASSES, {"dataset": dataset, "label": label, "classes": [*classes]})
 
     def charge(self, dataset: str, request: str) -> Charge | None:
-        """Return the charge of this name, with its bytes, or None."""
-        query = f"SELECT {_CHARGE}, bytes FROM debits WHERE dataset = ? AND request = ?"  # noqa: S608  # our own names
+        """Return the charge of this name, or None."""
+        query = f"SELECT {_CHARGE} FROM debits WHERE dataset = ? AND request = ?"  # noqa: S608  # our own names
         row = self.db.execute(query, (dataset, request)).fetchone()
         return None if row is None else _charge(row)
 
-    def charges(self) -> list[Charge]:
-        """Return every charge, oldest first, without bytes."""
-        query = f"SELECT {_CHARGE} FROM debits ORDER BY number"  # noqa: S608  # our own names
-        return [_charge(row) for row in self.db.execute(query)]
+    def charges(
+        self, after: int = 0, most: int = 2**62, *, dataset: str | None = None
+    ) -> Iterator[Charge]:
+        """Yield the charges after the one of this number, at most so many, oldest first.
+
+        With a data set, only those that cost it something.
+        """
+        own = "AND number IN (SELECT number FROM costs WHERE dataset = ?)" if dataset else ""
+        query = f"SELECT {_CHARGE} FROM debits WHERE number > ? {own} ORDER BY number LIMIT ?"  # noqa: S608  # our own names
+        while most > 0:
+            values = (after, dataset) if dataset else (after,)
+            rows = self.db.execute(query, (*values, min(most, ROWS_AT_ONCE))).fetchall()
+            yield from map(_charge, rows)
+            after, most = (rows[-1][0], most - len(rows)) if rows else (after, 0)
+
+    def last_charges(self, dataset: str, most: int) -> list[Charge]:
+        """Return the last charges that cost a data set something, newest first."""
+        own = "SELECT number FROM costs WHERE dataset = ? ORDER BY number DESC LIMIT ?"
+        query = f"SELECT {_CHARGE} FROM debits WHERE number IN ({own}) ORDER BY number DESC"  # noqa: S608  # our own names
+        return [_charge(row) for row in self.db.execute(query, (dataset, most))]
+
+    def output(self, charge: int) -> bytes | None:
+        """Return the bytes that are stored for the charge of this number, or None."""
+        query = "SELECT bytes FROM outputs WHERE number = ?"
+        row = self.db.execute(query, (charge,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def add_charge(
         self,
@@ -281,11 +348,12 @@ class Tables:
         token: str,
         *,
         also: Sequence[DatasetCharge] = (),
-    ) -> None:
+    ) -> list[str]:
         """Write down what a request costs, before anything is drawn for it.
 
-        The token of the charge is random. So two copies of a ledger never write the same entry,
-        whatever they are asked in the same second.
+        Return the other data sets that these very data were charged to: for notes alone. The token
+        of the charge is random. So two copies of a ledger never write the same entry, whatever they
+        are asked in the same second.
         """
         fingerprints = {c.dataset: c.fingerprint for c in also} | {dataset: request.fingerprint}
         spent, parameters = charges_to_text(guarantees, also), json.dumps(dict(request.parameters))
@@ -314,6 +382,14 @@ class Tables:
         places = ", ".join("?" for _ in row)
         statement = f"INSERT INTO debits ({names}) VALUES ({places})"  # noqa: S608  # our own names
         self.db.execute(statement, tuple(row.values()))
+        elsewhere: set[str] = set()
+        for name, fingerprint in fingerprints.items():
+            cost = (name, row["number"], fingerprint)
+            self.db.execute("INSERT INTO costs VALUES (?, ?, ?)", cost)
+            if fingerprint:
+                query = "SELECT DISTINCT dataset FROM costs WHERE fingerprint = ?"
+                elsewhere.update(name for (name,) in self.db.execute(query, (fingerprint,)))
+        return sorted(elsewhere - fingerprints.keys())
 
     def close_charge(self, dataset: str, request: str, token: str, data: bytes | None) -> bool:
         """Store the bytes of a charge that is still open, or declare with None that it is burnt.
@@ -321,21 +397,23 @@ class Tables:
         Say whether it was open, and this token's to finish. A charge is closed once.
         """
         charge = (dataset, request, token)
-        query = f"SELECT 1 FROM debits {_WHERE_OPEN}"  # noqa: S608  # our own words
-        if self.db.execute(query, charge).fetchone() is None:
+        query = f"SELECT number FROM debits {_WHERE_OPEN}"  # noqa: S608  # our own words
+        number = self.db.execute(query, charge).fetchone()
+        if number is None:
             return False
         facts, kind, state = {"dataset": dataset, "request": request}, Kind.BURNT, "burnt"
         if data is not None:
             facts["release"] = digest_of_bytes(data)
             kind, state = Kind.FINISH, "finished"
-        row = (state, data, self.append(kind, facts), *charge)
-        statement = f"UPDATE debits SET state = ?, bytes = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
+            self.db.execute("INSERT INTO outputs VALUES (?, ?)", (*number, data))
+        row = (state, facts.get("release"), self.append(kind, facts), *charge)
+        statement = f"UPDATE debits SET state = ?, release = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
         return bool(self.db.execute(statement, row).rowcount == 1)
 
     def released(self, dataset: str, data: bytes) -> bool:
-        """Say whether these bytes are stored for this data set."""
-        query = "SELECT 1 FROM debits WHERE dataset = ? AND bytes = ?"
-        return self.db.execute(query, (dataset, data)).fetchone() is not None
+        """Say whether these bytes were charged to this data set, and stored."""
+        query = "SELECT 1 FROM debits WHERE dataset = ? AND release = ?"
+        return self.db.execute(query, (dataset, digest_of_bytes(data))).fetchone() is not None
 
 
 class About(NamedTuple):
@@ -389,7 +467,10 @@ def _token(row: Sequence[Any]) -> Token:
 
 def _charge(row: Sequence[Any]) -> Charge:
     number, dataset, request, fingerprints, spent, parameters, *rest = row
-    known, public = json.loads(fingerprints), json.loads(parameters)
+    try:
+        known, public = json.loads(fingerprints), json.loads(parameters)
+    except (ValueError, TypeError):
+        raise LedgerError(f"Charge {number} of the ledger is damaged.") from None
     return Charge(number, dataset, request, known, spent, public, *rest)
 
 
@@ -454,6 +535,7 @@ class Store(ABC):
 
 _BUSY_SECONDS = 120.0
 _LONGEST_WAIT_SECONDS = 0.01  # between two tries
+MOST_CONNECTIONS = 4  # that one ledger keeps in a process; a process with one thread uses one
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -472,15 +554,35 @@ class _LockFile:
     __del__ = close
 
 
+@dataclass(eq=False)
+class _OpenFile:
+    """A ledger's file as this process has it open: its lock, and connections that read it again.
+
+    All users of one inode share it. Its own descriptor is closed when nobody in this process uses
+    the file any more, because a close drops SQLite's locks of the whole process.
+    """
+
+    lock_file: _LockFile
+    mutex: threading.Lock = field(default_factory=threading.Lock)  # one thread at a time writes
+    idle: list[sqlite3.Connection] = field(default_factory=list)
+    used: set[sqlite3.Connection] = field(default_factory=set)
+
+    def __del__(self) -> None:
+        for db in self.idle:
+            db.close()
+
+
 _LOCK_FILES: "weakref.WeakSet[_LockFile]" = weakref.WeakSet()
 _GUARD = threading.Lock()
-_INODES: dict[tuple[int, int], threading.Lock] = {}  # one thread at a time opens a ledger's inode
+_INODES: "weakref.WeakValueDictionary[tuple[int, int], _OpenFile]" = weakref.WeakValueDictionary()
+_OF_A_PARENT: list[_OpenFile] = []  # kept for ever: SQLite's connections must not be closed there
 
 
 def _after_fork() -> None:
     """Let go, in a child, of what its parent holds: else the child would hold it on."""
     global _GUARD  # noqa: PLW0603  # a lock that some other thread held is never released here
     _GUARD = threading.Lock()
+    _OF_A_PARENT.extend(_INODES.values())
     _INODES.clear()
     for lock_file in list(_LOCK_FILES):
         lock_file.close()
@@ -489,34 +591,38 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[None]:
-    """Hold the inode of ``path`` alone, among threads and processes; it must have one name only.
-
-    The file is opened before SQLite opens it and closed after: a close drops SQLite's own locks.
-    """
-    deadline = time.monotonic() + _BUSY_SECONDS
-    busy = f"The ledger {path} cannot be used: another process holds it. Try again later."
+def _opened(path: Path) -> _OpenFile:
+    """Return the file that has this name now, as this process has it open."""
     about = path.stat()
     with _GUARD:
-        mutex = _INODES.setdefault((about.st_dev, about.st_ino), threading.Lock())
-    if not mutex.acquire(timeout=_BUSY_SECONDS):
+        file = _INODES.get((about.st_dev, about.st_ino))
+        if file is None:
+            file = _OpenFile(_LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC)))
+            _INODES[about.st_dev, about.st_ino] = file
+    return file
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[_OpenFile]:
+    """Hold the inode of ``path`` alone, among threads and processes; it must have one name only."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    busy = f"The ledger {path} cannot be used: another process holds it. Try again later."
+    file = _opened(path)
+    if not file.mutex.acquire(timeout=_BUSY_SECONDS):
         raise StorageError(busy)
     try:
-        lock_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-        try:
-            nap = 0.0005
-            while not _try(lock_file, fcntl.LOCK_EX):
-                if time.monotonic() > deadline:
-                    raise StorageError(busy)
-                time.sleep(nap)
-                nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
-            _check_one_name(path, lock_file)
-            yield
-        finally:
-            lock_file.close()
+        nap = 0.0005
+        while not _try(file.lock_file, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                raise StorageError(busy)
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
+        _check_one_name(path, file.lock_file)
+        yield file
     finally:
-        mutex.release()
+        if file.lock_file.number is not None:  # not in the child of a fork
+            fcntl.flock(file.lock_file.number, fcntl.LOCK_UN)
+        file.mutex.release()
 
 
 @contextmanager
@@ -541,7 +647,7 @@ def _try(lock_file: _LockFile, kind: int) -> bool:
     return True
 
 
-def _check_one_name(path: Path, lock_file: _LockFile) -> None:
+def _check_one_name(path: Path, lock_file: _LockFile, *, mounts: bool = True) -> None:
     assert lock_file.number is not None  # noqa: S101  # for the type checker
     about, at_path = os.fstat(lock_file.number), path.stat()
     if (about.st_dev, about.st_ino) != (at_path.st_dev, at_path.st_ino):
@@ -553,10 +659,10 @@ def _check_one_name(path: Path, lock_file: _LockFile) -> None:
             " folder, not the file."
         )
     try:
-        mounts = _MOUNTS.read_bytes().splitlines()
+        lines = _MOUNTS.read_bytes().splitlines() if mounts else []
     except OSError:  # this system does not tell
-        mounts = []
-    points = (line.split(b" ")[4] for line in mounts if line.count(b" ") > 4)
+        lines = []
+    points = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
     named = (point.decode("unicode_escape").encode("latin-1") for point in points)
     if os.path.realpath(path) in map(os.fsdecode, named):
         raise LedgerError(
@@ -778,6 +884,7 @@ class SqliteStore(Store):
     """One ledger in one file; see `store.Store`."""
 
     path: Path
+    _file: _OpenFile | None = field(default=None, init=False)  # kept open for the next block
 
     def exists(self) -> bool:
         """Say whether there is a file with anything in it."""
@@ -816,32 +923,63 @@ class SqliteStore(Store):
 
     @contextmanager
     def reading(self) -> Iterator[Tables]:
-        """Yield the only connection to the file; SQLite's errors become ours.
+        """Yield a connection for reading; all that is read in a block is of one moment.
 
-        Commits survive a power cut, and leave nothing in files of other names. A write-ahead log
-        would stay behind under the ledger's path when a process is killed, and whoever moves or
-        mounts the file would lose what was charged. EXTRA also syncs the folder after the journal
-        is deleted, so that no commit is undone by a journal that comes back.
+        Connections are used again by later blocks, and several blocks read at once.
         """
-        db = None
+        with self._connection() as db:
+            db.execute("BEGIN")
+            yield Tables(db)
+            db.execute("ROLLBACK")
+
+    @contextmanager
+    def _connection(
+        self, block: ExitStack | None = None, *, making: bool = False
+    ) -> Iterator[sqlite3.Connection]:
+        """Yield a connection; SQLite's errors become ours.
+
+        With the block of somebody who writes, the connection is a new one, and the file is held
+        alone until that block ends: a new one remembers no page of a file that was overwritten
+        meanwhile. Commits survive a power cut, and leave nothing in files of other names. A
+        write-ahead log would stay behind under the ledger's path when a process is killed, and
+        whoever moves or mounts the file would lose what was charged. EXTRA also syncs the folder
+        after the journal is deleted, so that no commit is undone by a journal that comes back.
+        """
+        db, file = None, None
         try:
-            if not self.path.exists():  # as secret as the labels: for its owner alone
+            if making and not self.path.exists():  # as secret as the labels: for its owner alone
                 with suppress(FileExistsError):  # by another thread, whose locks a close would drop
                     os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            with whole_file(self.path):
-                try:
-                    db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-                    if db.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
-                        db.execute("PRAGMA journal_mode = DELETE")
-                    db.execute("PRAGMA synchronous = EXTRA")
-                    yield Tables(db)
-                finally:
-                    if db is not None:
-                        db.close()
+            if block is None:
+                file = self._file = _opened(self.path)
+                with _GUARD:
+                    db = file.idle.pop() if file.idle else None
+            else:
+                file = self._file = block.enter_context(whole_file(self.path))
+            if db is None:
+                db = sqlite3.connect(
+                    self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                )
+                if db.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+                    db.execute("PRAGMA journal_mode = DELETE")
+                db.execute("PRAGMA synchronous = EXTRA")
+            file.used.add(db)
+            if block is None:  # after it was opened: it is this inode
+                _check_one_name(self.path, file.lock_file, mounts=False)
+            yield db
+            if block is None:
+                with _GUARD:
+                    if len(file.idle) < MOST_CONNECTIONS:
+                        file.idle.append(db)
         except (sqlite3.OperationalError, OSError) as error:
             raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError):  # its words may quote damaged text
             raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
+        finally:
+            if db is not None and file is not None:
+                file.used.discard(db)
+                if db not in file.idle:  # one too many, or its transaction was broken off
+                    db.close()
 
     @contextmanager
     def writing(self, claim: Claim | None = None, *, making: bool = False) -> Iterator[Tables]:
@@ -850,15 +988,14 @@ class SqliteStore(Store):
         With ``making`` also in a file that has no tables yet.
         """
         del claim  # a file of its own, which its holder cannot lose
-        with self.reading() as tables:
-            db = tables.db
+        with ExitStack() as block, self._connection(block, making=making) as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 (version,) = db.execute("PRAGMA user_version").fetchone()
                 empty = version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
                 if version != VERSION and not (making and empty):
                     raise unread_version(self.path, version)  # noqa: TRY301  # a newer one since
-                yield tables
+                yield Tables(db)
             except BaseException:
                 db.execute("ROLLBACK")
                 raise

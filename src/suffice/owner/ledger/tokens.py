@@ -21,6 +21,7 @@ _SECRET_WORDS = 4  # of 64 bits
 _ID_DIGITS = 12
 _MOST_LETTERS = 200  # letters of a token that is looked at at all
 _LONGEST_DAYS = 3660
+SIGNED_IN = "signed in: "  # begins the holder of a token that a sign-in at a provider made
 _TEXT = re.compile(r"suffice_(?P<id>[0-9A-Za-z]+)_(?P<secret>[0-9A-Za-z_-]+)", re.ASCII)
 
 
@@ -125,6 +126,8 @@ def mint(
         raise ParameterError(
             f"The holder of a token must be one printable line of at most {_MOST_LETTERS} letters."
         )
+    if holder.startswith(SIGNED_IN):
+        raise ParameterError("Who signs in at the provider needs no token. Name another holder.")
     if not all(0 < len(name) <= _MOST_LETTERS and name.isprintable() for name in scope):
         raise ParameterError("The scope of a token must be names of data sets.")
     identity = private_words(1).tobytes().hex()[:_ID_DIGITS]

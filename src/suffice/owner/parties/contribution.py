@@ -32,7 +32,7 @@ from suffice.owner.mean_operator import (
     whitening,
 )
 from suffice.privacy.noise import Sensitivity
-from suffice.release.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
+from suffice.releases.file import PART_MAGIC, read_bounded, sealed, unsealed, write_whole
 from suffice.tables.columns import (
     Classes,
     check_classes,
@@ -42,9 +42,8 @@ from suffice.tables.columns import (
     resolve_roles,
 )
 from suffice.tables.pipeline import Column, Pipeline
-from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_declared, open_table
-from suffice.tables.table import Table
+from suffice.tables.table import Table, hash_rows
 
 FITTED_ON_ROWS = (
     "The pipeline was fitted on the auxiliary rows, so the release would show them. Use a pipeline"
@@ -555,7 +554,6 @@ _VERSION = 1
 _LENGTHS = struct.Struct("<IQ")
 _MOST_BYTES = 2**32  # of a file
 _DTYPES = {"operator": "<i8", "votes": "<u2", "parameters": "<i8", "class-sums": "<i8"}
-_PARAMETER_BITS = 30
 _LONGEST_NAME = 200
 
 
@@ -591,7 +589,7 @@ class PartyContribution:
         What ``array`` holds. "operator": the party's own mean operator on the auxiliary rows, sum_i
         w_i x_i with votes w_i, of shape (1, d) for two classes, else (K, d). "votes": the votes
         themselves, (N, K), each row with sum VOTE. "parameters": the parameters of a linear
-        classifier in steps of `parameter_step`, (1, d) or (K, d). "class-sums": the party's own
+        classifier in steps of `lattice_step`, (1, d) or (K, d). "class-sums": the party's own
         rows of length one in white coordinates, summed by class, (1, d) or (K, d).
     array : ndarray
         The statistic, in integers.
@@ -737,7 +735,7 @@ class PartyContribution:
             )
         size = max(float(np.linalg.norm(theta)), 1e-300)
         flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
-        step = parameter_step(radius)
+        step = lattice_step(radius)
         array = np.rint(flat / step).astype(np.int64)
         grid = f"steps of {step!r}"
         return cls._named(party, "parameters", array, auxiliary, grid=grid, classes=declared)
@@ -843,11 +841,6 @@ def parameter_radius(auxiliary: AuxiliaryRows, classes: int, lam: float) -> floa
             "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
         )
     return auxiliary.pipeline.norm_bound * gradient_change(classes) / lam
-
-
-def parameter_step(radius: float) -> float:
-    """Return the step of the public grid of parameters: a power of two, 2^-30 of the radius."""
-    return 2.0 ** (math.ceil(math.log2(radius)) - _PARAMETER_BITS)
 
 
 def encode_part(part: PartyContribution) -> bytes:

@@ -78,10 +78,10 @@ from suffice.owner.parties.gathering import (
 )
 from suffice.owner.scaling import warn_of_same_rows
 from suffice.owner.source import OwnerReport
-from suffice.privacy.calibrate import check_delta, check_promise, gaussian_multiplier
+from suffice.privacy.events import check_delta, check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, GaussianNoise, KNormNoise, Noise, Sensitivity
-from suffice.release.release import Covariance, Part, Release, RowSet
+from suffice.releases.release import Covariance, Part, Release, RowSet
 from suffice.tables.columns import Classes, check_classes
 
 _FAILURE_PROBABILITY = 0.05  # of each part of a bound

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from suffice import plain_text
 from suffice.engines.engine import fold
+from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, SufficeError, TableError
 from suffice.models.local import local_classifiers
 from suffice.options import REQUIRED, budget_option, data_option, output_option
@@ -39,12 +40,11 @@ from suffice.owner.parties.contribution import (
     from_codes,
     operator_weights,
     parameter_radius,
-    parameter_step,
     reach,
     whitened_shape,
 )
 from suffice.owner.source import Source
-from suffice.release.file import read_bounded
+from suffice.releases.file import read_bounded
 from suffice.tables.columns import Classes, label_codes, resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_declared
@@ -267,7 +267,7 @@ class Gathering(PartyExact):
         grid = self._sums.grid if part.statistic == "class-sums" else auxiliary.grid
         if part.statistic == "parameters":
             radius = parameter_radius(auxiliary, len(self.classes), self.lam)
-            grid = f"steps of {parameter_step(radius)!r}"
+            grid = f"steps of {lattice_step(radius)!r}"
         reasons = (
             (not self.enrolled.admits(part.party), STRANGER),
             (
@@ -357,7 +357,7 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
     """
     radius = parameter_radius(auxiliary, classes, lam)
     width = len(auxiliary.pipeline.outputs) * operator_columns(classes)
-    return (radius / parameter_step(radius) + math.sqrt(width) / 2) * (1 + 1e-9)
+    return (radius / lattice_step(radius) + math.sqrt(width) / 2) * (1 + 1e-9)
 
 
 @dataclass(eq=False)
