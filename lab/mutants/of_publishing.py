@@ -139,10 +139,30 @@ MUTANTS = (
     Mutant(
         "labels-as-public-features",
         "owner/mechanism.py",
-        "        check_features(public.shown, payment)\n",
+        "        check_features([*public.shown, *order_columns(opened.data)], payment)\n",
         "",
         ("cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_feature",),
         "A private label leaves in the clear as a feature of another label's release.",
+    ),
+    Mutant(
+        "labels-as-public-bags",
+        "owner/proportions.py",
+        "        return (*super().shown, *bag_columns(self.source.bags))\n",
+        "        return super().shown\n",
+        (
+            "cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_bag_id_or_order",
+        ),
+        "A private label leaves in the clear as the bags of another label's release.",
+    ),
+    Mutant(
+        "labels-as-public-ids",
+        "owner/labelled.py",
+        "        return (*self.rows.roles.features, *([] if person is None else [person]))\n",
+        "        return self.rows.roles.features\n",
+        (
+            "cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_bag_id_or_order",
+        ),
+        "How often a private label occurs leaves as the number of rows of a person.",
     ),
     Mutant(
         "classes-chosen-by-who-asks",

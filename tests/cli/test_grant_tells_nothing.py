@@ -7,9 +7,11 @@ class, changed after an earlier grant, equal to those of another data set.
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import suffice as sf
 from suffice.errors import TableError
 from suffice.owner.ledger import Ledger
 from suffice.owner.policy import Policy
@@ -259,6 +262,29 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
 
     with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
         MeanOperator(1.0, map=None).release(rows, ledger=ledger, dataset="d", label="sick")
+
+
+@pytest.mark.parametrize("role", ["bags", "person", "order_by"])
+def test_a_label_that_the_ledger_knows_is_no_bag_id_or_order(tmp_path, role):
+    """Sizes of bags, the rows of a person and the order of rows are all public."""
+    table = {"x": [0.5 * k for k in range(40)], "relapse": [0, 1] * 20, "sick": [1, 0, 0, 1] * 10}
+    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": {"sick": (0, 1), "relapse": (0, 1)}})
+    rows, mechanism = pa.table(table), sf.MeanOperator(1.0, mechanism="response", map=None)
+    how = {"features": ["x"], "label": "sick", "ledger": ledger, "dataset": "d"}
+    if role == "bags":
+        mechanism = sf.LabelProportions(1.0)
+    if role == "order_by":
+        with closing(sqlite3.connect(tmp_path / "t.db")) as database, database:
+            database.execute("create table t (x real, relapse integer, sick integer)")
+            database.executemany(
+                "insert into t values (?, ?, ?)", zip(*table.values(), strict=True)
+            )
+        rows = sf.Query(f"sqlite:///{tmp_path / 't.db'}", "select * from t", ("relapse", "x"))
+    else:
+        how[role] = "relapse"
+    with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
+        mechanism.release(rows, **how)
+    assert not ledger.history()
 
 
 def test_a_repeated_release_looks_the_same_whether_labels_changed_or_not(tmp_path):

@@ -123,6 +123,7 @@ def test_fields_are_neither_missing_nor_invented(message):
         {"classes": {"0": 1}},
         {"map": 5},
         {"map": "rff:5", "pipeline": ROWS.hash},
+        {"map": "auto"},
         {"missing": "drop"},
         {"pipeline": "sha256:" + "G" * 64},
         {"purpose": None},

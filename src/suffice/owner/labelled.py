@@ -196,8 +196,9 @@ class PublicTable(Public):
 
     @property
     def shown(self) -> Iterable[str]:
-        """The feature columns: all of them are public."""
-        return self.rows.roles.features
+        """The feature columns, and that of ids: all of them are public."""
+        person = self.source.person
+        return (*self.rows.roles.features, *([] if person is None else [person]))
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the rows with their private labels, in parts."""

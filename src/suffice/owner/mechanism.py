@@ -273,8 +273,9 @@ def check_features(features: Iterable[str], payment: Payment) -> None:
     private = sorted({*features} & payment.ledger.label_columns(payment.dataset))
     if private:
         raise ParameterError(
-            f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
-            " feature. List the features without it: --features (Python: features=...)."
+            f"The ledger declares column {private[0]!r} as a label. It is private: no feature, bag,"
+            " id or order of rows. Name other columns, or list the features without it: --features"
+            " (Python: features=...)."
         )
 
 
@@ -550,7 +551,7 @@ def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) ->
     with source.running() as opened:  # one snapshot, one engine
         mechanism.check_payment(opened, payment)
         public = mechanism.public(opened)  # reads no private cell
-        check_features(public.shown, payment)
+        check_features([*public.shown, *order_columns(opened.data)], payment)
         procedure = mechanism.choose(public)
         check_order_of(opened, procedure, public.shown)
         parts, draws_while_reading = procedure.parts(public), procedure.draws_while_reading

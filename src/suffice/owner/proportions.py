@@ -16,7 +16,7 @@ what makes `ScaledCounts` sound.
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -576,8 +576,14 @@ _ONE_DIRECTION = Assumption(
 class BaggedTable(PublicTable):
     """Public rows and the public bags that they are in."""
 
+    source: "BagSource"
     bags: Bags
     formed: Assumption  # how the bags came about
+
+    @property
+    def shown(self) -> Iterable[str]:
+        """The columns of bags as well: who is in which bag is public."""
+        return (*super().shown, *bag_columns(self.source.bags))
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the rows with their private labels and their bags, in parts."""

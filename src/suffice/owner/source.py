@@ -33,7 +33,14 @@ from suffice.tables.columns import (
 from suffice.tables.databases import Query
 from suffice.tables.files import looks_like_numbers
 from suffice.tables.sources import Picked, Without, open_columns, open_table
-from suffice.tables.table import MemoryTable, RowsPart, Table, check_order, sizes_of
+from suffice.tables.table import (
+    MemoryTable,
+    RowsPart,
+    Table,
+    check_order,
+    names_in_memory,
+    sizes_of,
+)
 
 
 @dataclass(frozen=True)
@@ -123,11 +130,18 @@ class Source(Computing):
         if self.target is not None and self.y is not None:
             if not (hasattr(self.data, "__arrow_c_stream__") or isinstance(self.data, np.ndarray)):
                 raise TableError("The target of a file must be one of its columns. Name it.")
-            table, cells = open_table(data), label_array(self.y)
-            rows = pa.Table.from_batches(table.batches(table.schema.names))
-            if len(cells) != len(rows) or self.target in rows.column_names:
+            rows, cells = self.data, label_array(self.y)
+            objects = hasattr(rows, "assign")  # of pandas: their types are declared later
+            if not objects:
+                table = open_table(rows)
+                rows = pa.Table.from_batches(table.batches(table.schema.names))
+            if len(cells) != len(rows) or self.target in names_in_memory(rows):
                 raise TableError("Give one target for each row, under a name that no column has.")
-            data = rows.append_column(self.target, cells)
+            if objects:
+                rows = rows.assign(**{self.target: cells.to_numpy(zero_copy_only=False)})
+            else:
+                rows = rows.append_column(self.target, cells)
+            data = Without(rows, tuple(self.drop)) if self.drop else rows
         if self.target is not None:
             return replace(self, data=data, drop=(), y=None, label=self.target)
         return replace(self, data=data, drop=()) if self.drop else self

@@ -175,7 +175,7 @@ class Proposal(Message):
     classes
         The classes of the labels.
     map
-        A feature map, as for `MeanOperator`.
+        A feature map by its name, as for `MeanOperator`; never "auto".
     missing
         What to do about missing values, as for `MeanOperator`.
     pipeline
@@ -210,6 +210,8 @@ class Proposal(Message):
                 "A proposal must name at least one feature, and none of them twice."
             )
         check_classes(self.classes)
+        if self.map == "auto":  # whoever grants has to know how much work it is, and what leaves
+            raise ParameterError("A proposal names its map, for example ranks, or none. Name one.")
         if self.missing not in {*MissingRule}:
             raise ParameterError(f"missing must be one of {', '.join(MissingRule)}.")
         if self.pipeline is not None:

@@ -56,6 +56,21 @@ def test_a_release_holds_the_moments_of_the_target_and_states_their_noise():
     assert decode(encode(release)) == release
 
 
+@pytest.mark.parametrize("cell", ["no number", "7", None, b"7", 10**400, math.inf, object()])
+def test_no_cell_beside_an_array_of_targets_is_an_error(cell):
+    """A column of objects gets its type by what is declared, never by its cells."""
+    frame = table().to_pandas().astype({"x0": object})
+    frame.loc[3, "x0"] = cell
+    targets = frame.pop("hours")
+    release = Moments(**ASKED).release(frame, targets, target="hours", ledger=None)
+    assert release.parts[0].rows.count == len(frame)
+    left_out = frame.assign(other="text", hour=1)
+    release = Moments(**ASKED).release(
+        left_out, targets, target="hours", drop=["other", "hour"], ledger=None
+    )
+    assert [column.name for column in release.pipeline.columns] == ["x0", "x1"]
+
+
 def test_an_array_of_targets_is_released_as_a_column_of_them():
     data = table()
     rows = np.column_stack([data["x0"], data["x1"]])
