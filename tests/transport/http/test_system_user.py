@@ -23,7 +23,7 @@ ALLOWED = ["unshare", "--mount", "true"]
 def _why_not() -> str:
     if os.name != "posix" or os.geteuid() != 0 or shutil.which("setpriv") is None:
         return "needs root, unshare and setpriv"
-    if any(Path(sys.prefix).is_relative_to(hidden) for hidden in ("/tmp", "/root")):  # noqa: S108
+    if any(Path(sys.prefix).is_relative_to(hidden) for hidden in ("/tmp", "/root")):
         return "the environment lies in a folder that nobody is not shown"
     done = subprocess.run(ALLOWED, capture_output=True, check=False)
     return "" if done.returncode == 0 else "this machine allows no mount namespaces"
