@@ -18,6 +18,16 @@ MUTANTS = (
         "Whether a frame is refused tells that one of its labels is missing.",
     ),
     Mutant(
+        "a-private-cell-that-arrow-cannot-convert",
+        "tables/columns.py",
+        "        if kind != first and not are_texts and not pa.types.is_null(kind):\n",
+        "        if not are_texts and pa.types.is_null(first):\n",
+        (
+            "tables/test_sources.py::test_a_private_column_of_two_types_is_refused_whatever_its_cells_are",
+        ),
+        "Whether a folder can be read tells what a private cell is.",
+    ),
+    Mutant(
         "labels-compared-in-their-own-type",
         "tables/columns.py",
         "values == np.int64(number)",

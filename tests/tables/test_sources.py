@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import csv, feather, parquet
+from pyarrow import csv, dataset, feather, parquet
 
 from builders import clinic_table
 from suffice.errors import StorageError, TableError
@@ -221,6 +221,39 @@ def test_a_folder_of_two_kinds_is_refused(tmp_path):
     written(tmp_path, plain_table(), ".csv")
     with pytest.raises(TableError, match="of one kind"):
         open_table(tmp_path)
+
+
+@pytest.mark.parametrize("role", ["text", "numbers"])
+@pytest.mark.parametrize("kind", ["parquet", "feather", "dataset"])
+def test_a_private_column_of_two_types_is_refused_whatever_its_cells_are(tmp_path, kind, role):
+    """Arrow would convert the second file's cells: an error would tell what they are."""
+    for cell in ("7", "no number", "0.5"):
+        folder = tmp_path / cell
+        folder.mkdir()
+        for name, column in {"1": [1, 2], "2": ["1", cell]}.items():
+            table = pa.table({"x": [0.5, 1.5], "y": column})
+            written(folder, table, ".feather" if kind == "feather" else ".parquet").rename(
+                folder / f"{name}.{'feather' if kind == 'feather' else 'parquet'}"
+            )
+        data = dataset.dataset(folder) if kind == "dataset" else folder
+        opened = open_table(data, **{role: ["y"]})
+        with pytest.raises(TableError, match="'y' in two types, int64 and string"):
+            list(opened.batches(["x", "y"]))
+        with pytest.raises(TableError, match="'y' in two types"):
+            [list(part.batches(["y"])) for part in opened.parts()]
+        assert sum(batch.num_rows for batch in opened.batches(["x"])) == 4
+
+
+def test_a_private_column_may_be_packed_in_some_files_and_empty_in_others(tmp_path):
+    texts = pa.array(["a", "b"])
+    for name, column in enumerate([texts, texts.dictionary_encode(), pa.nulls(2)]):
+        parquet.write_table(pa.table({"y": column}), tmp_path / f"{name}.parquet")
+    batches = open_table(tmp_path, text=["y"]).batches(["y"])
+    assert [cell for batch in batches for cell in batch["y"].to_pylist()] == [
+        *"abab",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("name", ["rows.doc", "rows", "rows.parquet.gz", "rows.gz"])

@@ -581,6 +581,21 @@ def plain_schema(
     return pa.schema([column.with_type(kind_of(column)) for column in schema])
 
 
+def check_one_type(stored: pa.Schema, schema: pa.Schema, private: Collection[str]) -> None:
+    """Raise if a file stores a private column in another type than the first file of its table.
+
+    Arrow would convert the cells, and a private cell could make that fail. Types are public.
+    """
+    for name in sorted({*stored.names} & {*private}):
+        kind, first = stored.field(name).type, schema.field(name).type
+        are_texts = _is_text(plain_type(kind)) and _is_text(plain_type(first))
+        if kind != first and not are_texts and not pa.types.is_null(kind):
+            raise TableError(
+                f"The files store column {name!r} in two types, {first} and {kind}. Store a private"
+                " column in one type."
+            )
+
+
 def plain_batch(
     batch: pa.RecordBatch, texts: Collection[str | None], numbers: Collection[str]
 ) -> pa.RecordBatch:

@@ -38,7 +38,14 @@ import pyarrow.fs
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.plain_text import listed, note, sheet_cell
 from suffice.tables import table as tables_table
-from suffice.tables.columns import numbers_of, plain_batch, plain_schema, position_of, texts_of
+from suffice.tables.columns import (
+    check_one_type,
+    numbers_of,
+    plain_batch,
+    plain_schema,
+    position_of,
+    texts_of,
+)
 from suffice.tables.sheets import read_sheet, sheet_names
 from suffice.tables.table import MemoryTable, Table, equal_batches, read_ahead
 
@@ -796,6 +803,8 @@ class ParquetPart:
             fragment = ds.ParquetFileFormat().make_fragment(
                 self.path, self.filesystem, row_groups=self.groups
             )
+            private = {*columns} & (self.texts | self.numbers)
+            check_one_type(fragment.physical_schema, self.schema, private)
             scanned = _scan(fragment, columns, schema=self.schema, fragment_scan_options=_PARQUET)
             converted = (plain_batch(batch, self.texts, self.numbers) for batch in scanned)
             yield from read_ahead(equal_batches(converted, tables_table.BATCH_ROWS))
@@ -833,6 +842,9 @@ class ArrowFiles(StoredTable):
         scanned = _scan(self._dataset, columns)
         converted = (plain_batch(batch, self._texts, self._numbers) for batch in scanned)
         with _translate_errors(self._path):
+            private = {*columns} & (self._texts | self._numbers)
+            for fragment in self._dataset.get_fragments():
+                check_one_type(fragment.physical_schema, self._dataset.schema, private)
             yield from read_ahead(equal_batches(converted, tables_table.BATCH_ROWS))
 
     @cached_property

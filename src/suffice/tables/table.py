@@ -32,6 +32,7 @@ import pyarrow.dataset as ds
 from suffice.errors import TableError
 from suffice.kernels import sums
 from suffice.tables.columns import (
+    check_one_type,
     feature_names,
     is_categorical,
     label_texts,
@@ -457,6 +458,9 @@ class _ScannedDataset:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
             position_of(self.schema, name)
+        private = {*columns} & (self.texts | self.numbers)
+        for fragment in self.dataset.get_fragments():
+            check_one_type(fragment.physical_schema, self.dataset.schema, private)
         scanned = self.dataset.to_batches(columns=list(columns), batch_size=BATCH_ROWS)
         converted = (plain_batch(batch, self.texts, self.numbers) for batch in scanned)
         return equal_batches(converted, BATCH_ROWS)
