@@ -165,6 +165,14 @@ MUTANTS = (
         "How often a private label occurs leaves as the number of rows of a person.",
     ),
     Mutant(
+        "private-counts-in-json",
+        "owner/scaling.py",
+        "        return OwnerReport(tuple(lines)) if lines else None\n",
+        "        return OwnerReport(tuple(lines), facts=dict(self.unknown)) if lines else None\n",
+        ("cli/test_moments_cli.py::test_odd_cells_are_told_on_stderr_alone",),
+        "The JSON of a release tells how many private cells are odd.",
+    ),
+    Mutant(
         "classes-chosen-by-who-asks",
         "owner/mechanism.py",
         "classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset",

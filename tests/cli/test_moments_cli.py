@@ -52,6 +52,23 @@ def test_the_ledger_guards_records(program):
     assert "'d'" in program(*again.split(), code=BudgetError.exit_code)
 
 
+def test_odd_cells_are_told_on_stderr_alone(program, streams):
+    """What a program prints is passed on more easily: no byte of it depends on a record."""
+    del program
+    words = f"{RELEASE} --no-ledger --force -o a.suffice".split()
+    printed = [streams(*words, "--json"), streams(*words)]
+    table = pd.read_csv("records.csv", dtype=str)
+    table.iloc[3] = ["no number", "", "nowhere", "perhaps"]
+    table.to_csv("records.csv", index=False)
+    for (before, _), (after, told) in zip(
+        printed, [streams(*words, "--json"), streams(*words)], strict=True
+    ):
+        assert after == before
+        assert "column 'ward': 1 cells hold no declared value" in told
+        assert "1 of 2,500 labels are missing or not in the class list" in told
+    assert json.loads(printed[0][0])["rows"] == 2500
+
+
 def test_a_plan_reads_no_private_cell(program):
     words = "plan moments records.csv --label ill --delta 1e-6 --epsilon 0.1 --epsilon 1"
     declared = "--range 0,200 --categories ward=north,south"

@@ -174,8 +174,8 @@ def write_release(
 ) -> None:
     """Sign a release if there is a key, save it, and print what it protects.
 
-    ``report`` is for the owner only; it goes to the terminal, and into the JSON. ``made`` says when
-    the release was charged, if it was.
+    ``report`` is for the owner only. Its lines go to stderr: no byte of stdout depends on private
+    cells, also as JSON. ``made`` says when the release was charged, if it was.
     """
     from suffice.releases.signing import sign
 
@@ -185,6 +185,8 @@ def write_release(
         release.save(options.output, overwrite=options.force)
     else:
         save_charged(release, options.output, force=options.force)
+    for line in () if report is None else report.lines:
+        say(f"suffice: {line}", error=True)
     if options.json:
         facts = {} if report is None else plain(report.facts)
         charged = {}
@@ -199,8 +201,6 @@ def write_release(
             }
         )
         return
-    for line in () if report is None else report.lines:
-        say(f"suffice: {line}", error=True)
     show_pairs(
         [
             ("written", str(options.output)),

@@ -484,7 +484,7 @@ class LabelProcedure(Procedure[L], Generic[L]):
             f"{outside} of {exact.count} labels are missing or not in the class list. They count"
             " for no class."
         )
-        return OwnerReport((line,), facts={"outside": outside})
+        return OwnerReport((line,))
 
     def guarantee(self, exact: L) -> Guarantee:
         """Return the guarantee per label of rows whose scaling is public."""

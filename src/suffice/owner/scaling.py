@@ -715,8 +715,7 @@ class RecordPass(ABC):
         nobody = self.count - int(self.seen[0])
         if self.people is not None and nobody:
             lines.append(f"{nobody:,} of {self.count:,} rows have no id; they count as none.")
-        facts = {"outside": outside, "unknown": {n: k for n, k in self.unknown.items() if k}}
-        return OwnerReport(tuple(lines), facts=facts) if lines else None
+        return OwnerReport(tuple(lines)) if lines else None
 
     @property
     def fingerprint(self) -> bytes:

@@ -49,7 +49,7 @@ class OwnerReport:
 
     lines: tuple[str, ...] = ()  # warnings for the owner's terminal
     shown: tuple[tuple[str, str], ...] = ()  # named figures beside the result
-    facts: Mapping[str, Any] = field(default_factory=dict)  # the same for the owner's programs
+    facts: Mapping[str, Any] = field(default_factory=dict)  # JSON of a command: of no private cell
 
 
 PERSON: dict[str, Any] = {

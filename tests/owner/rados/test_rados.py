@@ -438,7 +438,7 @@ def test_a_protected_column_holds_two_values():
     assert counted == {"x0": 3}
     asked = {"ledger": None, "unprotected": True, "report": told.append}
     mechanism.release(X, [0, 1, 0, 1, 0], **asked)
-    assert told[0].facts["unknown"] == {"x0": 3}
+    assert told[0].lines[0].startswith("column 'x0': 3 cells hold no declared value")
     odd = {"age": (0, 100), "hiv": (0.1, 0.7)}
     with pytest.raises(ParameterError, match="as 0 and 1"):
         of_table(protect=["hiv"], delta=0.01, ranges=odd)
@@ -474,7 +474,9 @@ def test_no_private_cell_is_an_error_and_the_owner_alone_is_told():
                 table, label="y", ledger=None, unprotected=True, report=told.append
             )
             assert np.isfinite(release.arrays["rados"]).all()
-            assert told[-1].facts == {"outside": 2, "unknown": {"ward": 2}}
+            of_cells, of_labels = told[-1].lines
+            assert of_cells.startswith("column 'ward': 2 cells hold no declared value")
+            assert of_labels.startswith("2 of 8 labels are missing or not in the class list")
 
 
 def test_cells_become_what_is_declared_for_them():
