@@ -12,8 +12,8 @@ def streams(monkeypatch, capsys):
     """Run the program in this process; return what it printed on stdout and on stderr."""
     monkeypatch.setenv("COLUMNS", "300")
 
-    def call(*words: str, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["suffice", *words])
+    def call(*words: object, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["suffice", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             run()
         printed = capsys.readouterr()

@@ -42,6 +42,9 @@ ledger init: allow all releases of the diagnoses epsilon 2 together
       --delta 1e-5 --classes 0,1
 keygen: make clinic.key, which signs, and clinic.pub, which verifies
   suffice keygen clinic
+release advised: publish what the rule of advise picks for private diagnoses
+  suffice release biopsies.csv --private labels --label diagnosis --epsilon 1 \
+      --ledger clinic.ledger --dataset diagnosis -o advised.suffice
 release mean-operator: publish a noisy summary of private diagnoses
   suffice release mean-operator biopsies.csv --label diagnosis --epsilon 1 \
       --ledger clinic.ledger --dataset diagnosis -o diagnosis.suffice
@@ -172,7 +175,7 @@ EXAMPLES: Mapping[str, Example] = {
 _OF_GROUPS = {
     "": "demo",
     "plan": "plan mean-operator",
-    "release": "release mean-operator",
+    "release": "release advised",
     "ledger": "ledger init",
     "simulate": "simulate parties",
     "survey": "survey new",

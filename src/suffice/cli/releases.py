@@ -246,8 +246,21 @@ def _positive_last(fields: dict[str, Any], mechanism: Any) -> None:
     fields["classes"] = (others[0], last)
 
 
+def _declared_classes(
+    payment: Mapping[str, Any], source: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Return the classes that the ledger declares for the label of a data set, if it does."""
+    ledger, dataset = payment.get("ledger"), payment.get("dataset")
+    if ledger is None or not dataset:
+        return {}
+    declared = ledger.classes(dataset, source.get("label"))
+    return {} if declared is None else {"classes": declared}
+
+
 def _release_command(name: str) -> TyperCommand:
     """Return ``suffice release NAME``."""
+    if name == _ADVISED:
+        return advised_command()
     from suffice.owner.mechanism import Payment, mechanism_of
 
     mechanism: Any = mechanism_of(name)
@@ -260,11 +273,8 @@ def _release_command(name: str) -> TyperCommand:
         release: ReleaseOptions,
     ) -> None:
         data = table.open(table.table)
-        ledger, dataset = payment.get("ledger"), payment.get("dataset")
-        has_classes = "classes" in mechanism.__dataclass_fields__
-        if has_classes and "classes" not in fields and ledger is not None and dataset:
-            declared = ledger.classes(dataset, source.get("label"))
-            fields |= {} if declared is None else {"classes": declared}
+        if "classes" in mechanism.__dataclass_fields__:
+            fields = {**_declared_classes(payment, source), **fields}
         if "positive" in fields:
             _positive_last(fields, mechanism)
         private = partial(mechanism.source, data, **source)
@@ -288,6 +298,39 @@ def _release_command(name: str) -> TyperCommand:
         fields=selected_fields(mechanism, offered),
         payment=Payment,
     )
+
+
+_ADVISED = "advised"
+
+
+def advised_command() -> TyperCommand:
+    """Return ``suffice release TABLE --private ...``."""
+    from suffice.owner.advice import Question, answer
+    from suffice.owner.mechanism import Payment
+    from suffice.owner.source import Source
+
+    def run(
+        question: dict[str, Any],
+        table: _Table,
+        source: dict[str, Any],
+        release: ReleaseOptions,
+        payment: dict[str, Any],
+    ) -> None:
+        """Publish what `suffice advise` picks for a table.
+
+        The release is the one that public facts speak for, with its feature map and its noise. It
+        protects what --private names. With private labels the feature columns are public. Nothing
+        is charged if noise would leave nothing to learn. The word `advised` may be left out.
+        """
+        data = table.open(table.table)
+        asked = Question(**{**_declared_classes(payment, source), **question})
+        with progress("reading") as count_rows:
+            advice = answer(asked, Source(data, **source, progress=count_rows))
+        mechanism = advice.taken()
+        private = partial(type(mechanism).source, data, **source)
+        make_and_write(lambda: mechanism, private, payment, release)
+
+    return make_command(run, _ADVISED, source=Source, question=Question, payment=Payment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,10 +401,10 @@ def _plan_command(name: str) -> TyperCommand:
     return make_command(run, name, summary, source=mechanism.source, fields=fields)
 
 
-class ReleaseGroup(HelpfulGroup):
-    """``suffice release``, with a command for every mechanism of the registry."""
+class PlanGroup(HelpfulGroup):
+    """``suffice plan``, with a command for every mechanism of the registry."""
 
-    make = staticmethod(_release_command)
+    make = staticmethod(_plan_command)
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of all mechanisms."""
@@ -375,10 +418,22 @@ class ReleaseGroup(HelpfulGroup):
         return self.make(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
-class PlanGroup(ReleaseGroup):
-    """``suffice plan``."""
+class ReleaseGroup(PlanGroup):
+    """``suffice release``: a table alone is released as the rule of ``advise`` says."""
 
-    make = staticmethod(_plan_command)
+    make = staticmethod(_release_command)
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the one verb, then the names of all mechanisms."""
+        return [_ADVISED, *super().list_commands(ctx)]
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read a table, or an option, where a mechanism could stand, as the one verb."""
+        first = args[0] if args else "--help"
+        is_table = any(mark in first for mark in (".", "/", "\\")) or Path(first).exists()
+        if is_table or (first.startswith("-") and first != "--help"):
+            args = [_ADVISED, *args]
+        return super().parse_args(ctx, args)
 
 
 plan_app = typer.Typer(

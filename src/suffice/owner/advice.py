@@ -38,7 +38,14 @@ from suffice.options import (
     options_of,
     privacy_option,
 )
-from suffice.owner.forecast import Plan, PublicMoments, check_balance, effective_labels
+from suffice.owner.forecast import (
+    SIGNALS,
+    Plan,
+    PublicMoments,
+    accuracy_at,
+    check_balance,
+    effective_labels,
+)
 from suffice.owner.labelled import PublicRows, public_summary
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import (
@@ -659,6 +666,28 @@ class Advice(Plan):
         """What makes the advised release: call its ``release``."""
         return self.best.mechanism
 
+    def taken(self) -> Mechanism[Any]:
+        """Return the mechanism, and say why; raise if public facts do not speak for any release."""
+        left = self.best.signal_left
+        if left is None and self.best.estimator is None:
+            raise ParameterError(
+                "No public rows tell which release is good. Pass public rows with --public FILE"
+                " (Python: public=...), or make one of the releases that advise lists by its own"
+                " name."
+            )
+        # Where features explain as much of the labels as usual, less than a point would be gained.
+        if left is not None and accuracy_at(left * math.sqrt(SIGNALS["usual"])) < 0.51:
+            raise ParameterError(
+                f"Do not release this: of what a model could learn, noise would leave"
+                f" {math.floor(100 * left)} %. Nothing was charged. Raise --epsilon, add --delta"
+                " 1e-6, leave columns out, or wait for rows."
+            )
+        note(
+            f"Released by the rule of advise: {self.best.name}. By public facts it is the best of"
+            f" {len(self.candidates)} candidates: {_forecast_words(self.rows[0])}."
+        )
+        return self.mechanism
+
 
 def answer(question: Question, source: Source) -> Advice:
     """Return the advice on a table; its private cells are not read."""
@@ -868,16 +897,7 @@ def release(
         X, epsilon, delta, private=private, label=label, public=public, features=features,
         drop=drop, person=person, classes=classes,
     )  # fmt: skip
-    if advice.best.signal_left is None and advice.best.estimator is None:
-        raise ParameterError(
-            "No public rows tell which release is good. Pass public rows (public=...), or make one"
-            " of the releases that advise lists by its own name."
-        )
-    note(
-        f"Released by the rule of advise: {advice.best.name}. By public facts it is the best of"
-        f" {len(advice.candidates)} candidates: {_forecast_words(advice.rows[0])}."
-    )
-    return advice.mechanism.release(
+    return advice.taken().release(
         X, y, label=label, features=features, drop=tuple(drop), person=person, ledger=ledger,
         dataset=dataset, request=request,
     )  # fmt: skip
