@@ -264,8 +264,8 @@ MUTANTS = (
     Mutant(
         "frozen-ledger-charged",
         "owner/ledger/ledger.py",
-        "                        self._check_not_frozen(records)\n",
-        "",
+        "                        if reason := self._reason_to_freeze(records):\n",
+        '                        if reason := "":\n',
         ("owner/ledger/test_audit_log.py::test_a_frozen_ledger_charges_nothing_and_says_why",),
         "A ledger that has forgotten charges is charged before it is recovered.",
     ),

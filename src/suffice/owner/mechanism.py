@@ -17,12 +17,10 @@ in its ledger, and never chosen by who asks. Nothing private decides the order o
 """
 
 import hashlib
-import hmac
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -32,7 +30,7 @@ from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
 from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
 from suffice.owner.forecast import Plan
-from suffice.owner.ledger import DatasetCharge, Ledger, Request
+from suffice.owner.ledger import DatasetCharge, Ledger, Made, Request
 from suffice.owner.source import OwnerReport, Source, counted
 from suffice.plain_text import listed, note
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
@@ -76,14 +74,6 @@ def scaling_trouble(origin: Provenance) -> str:
 def same_classes(first: Classes, second: Classes) -> bool:
     """Say whether two lists name the same classes, in any order and spelling."""
     return {*map(canonical_class, first)} == {*map(canonical_class, second)}
-
-
-@dataclass(frozen=True)
-class Made:
-    """When the charge of a release was made, and whether that was an earlier call: public facts."""
-
-    time: datetime
-    repeated: bool
 
 
 @dataclass(frozen=True)
@@ -140,7 +130,7 @@ def publish(
         Without a request name they name it, so that the same request twice gives the same bytes
         and is charged once, whatever the data are now.
     fingerprint : bytes
-        A digest of all private cells that the release reads. It is stored under the ledger's key,
+        A digest of all private cells that the release reads. The ledger stores it under its key,
         and nothing but notes for the owner depends on it.
     also : sequence of DatasetCharge
         Further data sets that the same release is about, charged together.
@@ -159,31 +149,31 @@ def publish(
             f"{_shortfall(guarantees)} To publish it anyway, use --unprotected (Python:"
             " unprotected=True)."
         )
-    ledger, dataset = payment.ledger, payment.dataset
-    if ledger is None:
-        return _as_promised(draw(), guarantees)
-    if not dataset:
-        raise ParameterError(
-            "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
-        )
-    secret = ledger.secret()
-    others = [
-        replace(charge, fingerprint=_keyed(secret, charge.fingerprint.encode())) for charge in also
-    ]
-    own = guarantees[: len(guarantees) - sum(len(charge.guarantees) for charge in also)]
-    named = {"parameters": dict(parameters), "datasets": [dataset, *(c.dataset for c in others)]}
-    name = payment.request or hashlib.sha256(canonical(named)).hexdigest()[:16]
-    request = Request(name, parameters, _keyed(secret, fingerprint))
-    stored = ledger.debit(dataset, own, request, others)
-    if payment.report is not None:
-        payment.report(Made(ledger.made(dataset, request.name), stored is not None))
-    if stored is not None:
-        return decode(stored)
+    ledger, dataset, name = payment.ledger, payment.dataset or "", payment.request or ""
+    if ledger is not None:
+        if not dataset:
+            raise ParameterError(
+                "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
+            )
+        own = guarantees[: len(guarantees) - sum(len(charge.guarantees) for charge in also)]
+        named = {"parameters": dict(parameters), "datasets": [dataset, *(c.dataset for c in also)]}
+        name = payment.request or hashlib.sha256(canonical(named)).hexdigest()[:16]
+        request = Request(name, parameters, fingerprint.hex())
+        stored = ledger.debit(dataset, own, request, also, report=payment.report)
+        if stored is not None:
+            return decode(stored)
     try:
-        release = _as_promised(draw(), guarantees)
-        ledger.finish(dataset, request.name, encode(release))
+        release = draw()
+        if release.guarantees != tuple(guarantees):
+            raise PrivacyError("The release does not state the guarantees that were charged.")  # noqa: TRY301
+        origin = release.pipeline.origin
+        if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):
+            raise PrivacyError("The release shows scales of private rows, and does not state it.")  # noqa: TRY301
+        if ledger is not None:
+            ledger.finish(dataset, name, encode(release))
     except BaseException:
-        ledger.abandon(dataset, request.name)
+        if ledger is not None:
+            ledger.abandon(dataset, name)
         raise
     return release
 
@@ -202,26 +192,14 @@ def _shortfall(stated: Sequence[Guarantee]) -> str:
     )
 
 
-def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
-    """Return the release if it states exactly what was charged, and its scaling allows that."""
-    if release.guarantees != tuple(guarantees):
-        raise PrivacyError("The release does not state the guarantees that were charged.")
-    origin = release.pipeline.origin
-    if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):
-        raise PrivacyError("The release shows scales of private rows, and does not state it.")
-    return release
-
-
-def _keyed(secret: bytes, content: bytes) -> str:
-    return hmac.new(secret, b"data\0" + content, hashlib.sha256).hexdigest()
-
-
-def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) -> None:
+def check_before(
+    mechanism: "Mechanism[Any]", source: Source, payment: Payment, declared: Mapping[str, Classes]
+) -> None:
     """Raise, before anything is read, if rows lack an order, or classes are not the ledger's.
 
     A ledger knows labels again by their order (`LabelFingerprint`); labels that are given apart
     belong to rows by it. The order of a release's classes is its own: it only says which of two
-    is positive.
+    is positive. ``declared`` are the ledger's, by label column; "" stands for every column.
     """
     person = source.person is not None
     if person and not mechanism.protects_people:
@@ -250,32 +228,17 @@ def check_before(mechanism: "Mechanism[Any]", source: Source, payment: Payment) 
     source.check()
     if mechanism.classes is None or source.target is not None:
         return
-    classes, ledger, dataset = mechanism.declared_classes(), payment.ledger, payment.dataset
+    classes = mechanism.declared_classes()
     folded = [str(name).casefold() for name in classes]
     alike = [str(name) for name in classes if folded.count(str(name).casefold()) > 1]
     if alike:
         note(f"These classes differ only in upper and lower case: {listed(alike)}.")
-    declared: Any = None
-    if ledger is not None and dataset:
-        declared = ledger.classes(dataset, source.label)
-    if declared is not None and not same_classes(classes, declared):
+    listed_there = declared.get(source.label or "", declared.get(""))
+    if listed_there is not None and not same_classes(classes, listed_there):
         raise ParameterError(
-            f"The ledger lists the classes {', '.join(map(str, declared))} for data set"
-            f" {dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
+            f"The ledger lists the classes {', '.join(map(str, listed_there))} for data set"
+            f" {payment.dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
             " the ledger with --classes (Python: classes=...)."
-        )
-
-
-def check_features(features: Iterable[str], payment: Payment) -> None:
-    """Raise if a column that a release takes for public is a label of its data set."""
-    if payment.ledger is None or not payment.dataset:
-        return
-    private = sorted({*features} & payment.ledger.label_columns(payment.dataset))
-    if private:
-        raise ParameterError(
-            f"The ledger declares column {private[0]!r} as a label. It is private: no feature, bag,"
-            " id or order of rows. Name other columns, or list the features without it: --features"
-            " (Python: features=...)."
         )
 
 
@@ -547,11 +510,20 @@ class Mechanism(ABC, Generic[P]):
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     """Return a release: the walk that every mechanism goes through, with its checks."""
-    check_before(mechanism, source, payment)
+    declared: Mapping[str, Classes] = {}  # in the ledger, by label column
+    if payment.ledger is not None and payment.dataset:
+        declared = payment.ledger.declared(payment.dataset)
+    check_before(mechanism, source, payment, declared)
     with source.running() as opened:  # one snapshot, one engine
         mechanism.check_payment(opened, payment)
         public = mechanism.public(opened)  # reads no private cell
-        check_features([*public.shown, *order_columns(opened.data)], payment)
+        shown = {*public.shown, *order_columns(opened.data)}
+        if private := sorted(shown & {*declared} - {""}):
+            raise ParameterError(
+                f"The ledger declares column {private[0]!r} as a label. It is private: no feature,"
+                " bag, id or order of rows. Name other columns, or list the features without it:"
+                " --features (Python: features=...)."
+            )
         procedure = mechanism.choose(public)
         check_order_of(opened, procedure, public.shown)
         parts, draws_while_reading = procedure.parts(public), procedure.draws_while_reading

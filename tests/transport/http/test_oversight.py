@@ -80,7 +80,8 @@ def test_no_secret_is_exported(clinic, officer):
     text = officer.export().encode().decode()
     for token in clinic.tokens.values():
         assert token.split("_", 2)[2] not in text
-    assert clinic.ledger.secret().hex() not in text
+    with clinic.ledger.store.reading() as records:
+        assert records.about().key.hex() not in text
     for token in clinic.records.tokens():
         assert token.hash not in text
 

@@ -5,6 +5,6 @@ chained, and `store` keeps all of it in a file, `postgres` in a database.
 """
 
 from suffice.owner.ledger.ledger import Ledger
-from suffice.owner.ledger.rules import Balance, DatasetCharge, Entry, Request
+from suffice.owner.ledger.rules import Balance, DatasetCharge, Entry, Made, Request
 
-__all__ = ["Balance", "DatasetCharge", "Entry", "Ledger", "Request"]
+__all__ = ["Balance", "DatasetCharge", "Entry", "Ledger", "Made", "Request"]

@@ -3,6 +3,8 @@
 `Ledger` says in which order things happen. `Replay` says what its tables must hold, by its log.
 """
 
+import hashlib
+import hmac
 import json
 import threading
 import time
@@ -42,6 +44,7 @@ from suffice.owner.ledger.rules import (
     Charge,
     DatasetCharge,
     Entry,
+    Made,
     Request,
     charges_to_text,
     event_for_delta,
@@ -242,22 +245,20 @@ class Ledger:
         LedgerError
             If the ledger has no such data set.
         """
-        with self._store.reading() as records:
-            self._check_exists(records, dataset)
-            declared = records.classes(dataset)
+        declared = self.declared(dataset)
         return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
 
-    def label_columns(self, dataset: str | None = None) -> set[str]:
-        """Return the columns that were declared as labels, of one data set or of all."""
+    def declared(self, dataset: str) -> dict[str, Classes]:
+        """Return the declared classes of a data set by label column; "" stands for every column."""
         with self._store.reading() as records:
-            datasets = records.datasets() if dataset is None else [dataset]
-            columns = {label for name in datasets for label in records.classes(name)}
-        return columns - {_ANY_COLUMN}
+            self._check_exists(records, dataset)
+            return records.classes(dataset)
 
-    def secret(self) -> bytes:
-        """Return the ledger's own key, with which fingerprints of data are hashed."""
+    def label_columns(self) -> set[str]:
+        """Return the columns that were declared as labels, of any data set."""
         with self._store.reading() as records:
-            return records.about().key
+            columns = {label for name in records.datasets() for label in records.classes(name)}
+        return columns - {_ANY_COLUMN}
 
     def debit(
         self,
@@ -265,6 +266,8 @@ class Ledger:
         guarantees: Sequence[Guarantee],
         request: Request,
         also: Sequence[DatasetCharge] = (),
+        *,
+        report: Callable[[Made], None] | None = None,
     ) -> bytes | None:
         """Charge for a request, durably; return the stored bytes instead if that was done before.
 
@@ -282,6 +285,8 @@ class Ledger:
             The request, with its public parameters.
         also : sequence of DatasetCharge
             What the same release costs other data sets: all are charged, or none is.
+        report : callable, optional
+            Called with when the charge was made, once it is durable.
 
         Returns
         -------
@@ -312,8 +317,13 @@ class Ledger:
         claim = self._store.claim()
         try:
             with self._store.writing(claim) as records:
-                for name in names:
-                    self._check_exists(records, name)
+                key = records.about().key
+                for place, charge in enumerate(charges):
+                    self._check_exists(records, charge.dataset)
+                    if charge.fingerprint:
+                        content = b"data\0" + charge.fingerprint.encode()
+                        keyed = hmac.new(key, content, hashlib.sha256).hexdigest()
+                        charges[place] = replace(charge, fingerprint=keyed)
                 with self._catching_up:  # what a charge rests on must be what the log says
                     self._replay.catch_up(records)
                     self._replay.check(records, names)
@@ -321,13 +331,20 @@ class Ledger:
                     if (earlier is None) == ((dataset, request.name) in self._replay.charges):
                         raise _differs(f"request {request.name!r} of data set {dataset!r}")  # noqa: TRY301
                     if earlier is None:
-                        self._check_not_frozen(records)
+                        if reason := self._reason_to_freeze(records):
+                            raise LedgerError(  # noqa: TRY301
+                                f"The ledger {self.path} is frozen: {reason}. Nothing can be"
+                                " charged until you use `suffice ledger recover`."
+                            )
                         for name, charge in zip(names, charges, strict=True):
                             budgets, spent = records.budgets(name), self._replay.spent[name]
                             rules.check_affordable(name, charge.guarantees, budgets, spent)
+                        own, *others = charges
+                        keyed_request = replace(request, fingerprint=own.fingerprint)
                         elsewhere = records.add_charge(
-                            dataset, guarantees, request, claim.token, also=also
+                            dataset, guarantees, keyed_request, claim.token, also=others
                         )
+                    charged = earlier or records.charge(dataset, request.name)
         except BudgetError as refusal:
             claim.release()
             self._record_refusal(request, charges, str(refusal))
@@ -339,6 +356,7 @@ class Ledger:
         except BaseException:
             claim.release()
             raise
+        data = None
         if earlier is None:
             self._claims[dataset, request.name] = claim
             self._advance_anchor(dataset, request.name)
@@ -347,19 +365,14 @@ class Ledger:
                     f"These data also have a budget under the name {elsewhere[0]!r}. Together they"
                     " can use both budgets. Use one name only. Only you see this line."
                 )
-            return None
-        claim.release()
-        rules.check_same_request(request, charges, earlier)
-        data = self._bytes_of(earlier)
-        _note_repeated(earlier, charges)
+        else:
+            claim.release()
+            rules.check_same_request(request, charges, earlier)
+            data = self._bytes_of(earlier)
+            _note_repeated(earlier, charges)
+        if report is not None and charged is not None:
+            report(Made(datetime.fromtimestamp(charged.time, UTC), earlier is not None))
         return data
-
-    def _check_not_frozen(self, records: Tables) -> None:
-        if reason := self._reason_to_freeze(records):
-            raise LedgerError(
-                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until you use"
-                " `suffice ledger recover`."
-            )
 
     def _advance_anchor(self, dataset: str, request: str) -> None:
         """Move the anchor to this charge; a charge whose anchor cannot be written is burnt."""
@@ -459,14 +472,6 @@ class Ledger:
         """Say whether a request of this name was charged to a data set."""
         with self._store.reading() as records:
             return records.charge(dataset, request) is not None
-
-    def made(self, dataset: str, request: str) -> datetime:
-        """Return when a request was charged."""
-        with self._store.reading() as records:
-            charge = records.charge(dataset, request)
-        if charge is None:
-            raise LedgerError(f"Data set {dataset!r} has no request {request!r}.")
-        return datetime.fromtimestamp(charge.time, UTC)
 
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these very bytes were charged to this data set's budget."""

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from suffice.errors import (
@@ -41,7 +42,7 @@ class DatasetCharge:
 
     dataset: str
     guarantees: Sequence[Guarantee]  # about this data set, and no others
-    fingerprint: str = ""  # of the private data, under the ledger's key; only notes depend on it
+    fingerprint: str = ""  # of the private data; the ledger stores it under its key, for notes
 
 
 def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
@@ -92,7 +93,15 @@ class Request:
 
     name: str  # the same name gets the same bytes
     parameters: Mapping[str, Any]  # the public ones
-    fingerprint: str = ""  # of the private data, under the ledger's key; only notes depend on it
+    fingerprint: str = ""  # of the private data; the ledger stores it under its key, for notes
+
+
+@dataclass(frozen=True)
+class Made:
+    """When the charge of a release was made, and whether that was an earlier call: public facts."""
+
+    time: datetime
+    repeated: bool
 
 
 @dataclass(frozen=True)
