@@ -2,6 +2,7 @@
 
     python lab/house.py                all numbers, one a line
     python lab/house.py --crossings    also the functions and files that four commands cross
+    python lab/house.py --list NAME    also the members of one number, or the functions of one walk
 
 Lines are physical lines, docstrings included. A crossing is a function or a file of the package in
 which a command, run in this process on a small table, executes at least one line
@@ -263,22 +264,24 @@ def walks(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     )  # fmt: skip
 
 
-def crossings() -> dict[str, tuple[int, int]]:
-    """Return how many files and functions of the package each command crosses."""
-    counts = {}
+def crossings() -> dict[str, list[tuple[str, int, str]]]:
+    """Return the functions of the package that each command crosses: file, line and name."""
+    found = {}
     for _ in range(2):  # the first time modules are imported and tables of options made
         with tempfile.TemporaryDirectory() as folder:
             for name, run in walks(Path(folder)):
-                found = crossed(run)
-                counts[name] = (len({code.co_filename for code in found}), len(found))
-    return counts
+                found[name] = sorted(
+                    (code.co_filename, code.co_firstlineno, code.co_qualname)
+                    for code in crossed(run)
+                )
+    return found
 
 
 def main() -> int:
     """Print the numbers."""
     parser = argparse.ArgumentParser(description="Measure the house.")
     parser.add_argument("--crossings", action="store_true")
-    parser.add_argument("--list", help="list the members of one number, for example doubles")
+    parser.add_argument("--list", help="list one number or walk: doubles, 'release moments'")
     options = parser.parse_args()
     sources = modules()
     numbers: dict[str, Any] = {
@@ -296,9 +299,13 @@ def main() -> int:
         print(f"{name:20} {value if isinstance(value, int) else len(value)}")
         if options.list == name:
             print(*value, sep="\n")
-    if options.crossings:
-        for name, (files, functions) in crossings().items():
-            print(f"{name:25} {files} files, {functions} functions")
+    if options.crossings or options.list not in {None, *numbers}:
+        for name, functions in crossings().items():
+            files = {path for path, _, _ in functions}
+            print(f"{name:25} {len(files)} files, {len(functions)} functions")
+            if options.list == name:
+                for path, line, function in functions:
+                    print(f"{Path(path).relative_to(SRC)}:{line} {function}")
     return 0
 
 

@@ -21,17 +21,17 @@ LIMITS = {
     "protocols": 6,
     "constants": 459,
     "constants_learner": 66,
-    "once": 430,
+    "once": 428,
     "names": 0,
     "doubles": 20,
     "release mean-operator files": 35,
-    "release mean-operator functions": 412,
+    "release mean-operator functions": 401,
     "fit files": 36,
     "fit functions": 314,
     "grant files": 38,
-    "grant functions": 445,
+    "grant functions": 436,
     "release moments files": 27,
-    "release moments functions": 257,
+    "release moments functions": 253,
 }
 
 

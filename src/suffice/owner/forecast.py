@@ -128,13 +128,19 @@ class Utility:
     # The largest correlation of scores and labels for the usual signal: what mechanisms are
     # compared by.
     correlation: float
-    # Predicted accuracy for each of `SIGNALS`: hard, usual and easy problems.
-    accuracy: Mapping[str, float]
+    # The same for each of `SIGNALS`: hard, usual and easy problems.
+    correlations: Mapping[str, float]
     # Variance that the noise adds to scores, at the penalty that is best without any noise.
     # It is one penalty for all, so that more noise is more; a learner penalises more, and
     # has less.
     margin_noise: float
     lam: float  # the penalty at which ``correlation`` is reached
+    balance: float = EQUAL  # the declared proportion of the positive class
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """The predicted accuracy for each of `SIGNALS`."""
+        return {name: accuracy_at(rho, self.balance) for name, rho in self.correlations.items()}
 
     @property
     def score_noise(self) -> float:
@@ -240,15 +246,13 @@ class PublicMoments:
         """Return the prediction for noise of these variances along the eigenvectors of S."""
         relative = variances / (4 * self.balance * (1 - self.balance))
         rho = {name: self._correlations(relative, r2, _LAMS) for name, r2 in SIGNALS.items()}
-        accuracy = {
-            name: accuracy_at(float(values.max()), self.balance) for name, values in rho.items()
-        }
+        largest = {name: float(values.max()) for name, values in rho.items()}
         exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"], _LAMS)
         inverse = 1 / (_LAMS[np.argmax(exact)] + self.curvature * self.values)
         weight, columns = (0.5, 1.0) if self.classes == 2 else (1.0, 2.0)
         margin = weight**2 * columns * float((inverse**2 * variances * self.values).sum())
         lam = float(_LAMS[np.argmax(rho["usual"])])
-        return Utility(float(rho["usual"].max()), accuracy, margin, lam)
+        return Utility(largest["usual"], largest, margin, lam, self.balance)
 
     def kept(self, variance: float, floor: float = 0.0) -> float:
         """Return the part of the correlation of scores and labels that even noise leaves.

@@ -67,7 +67,9 @@ class LabelFingerprint:
 
     def lead(self) -> None:
         """Say that no rows come before these: from now on no code is held."""
-        self._digest = self._hash_state()
+        self._digest = hashlib.sha256()
+        for codes in self._waiting_codes:
+            self._digest.update(self._words[codes])
         self._waiting_codes = []
 
     def update(self, codes: np.ndarray) -> None:
@@ -91,19 +93,11 @@ class LabelFingerprint:
             self.update(np.concatenate(other._waiting_codes))
         self.outside += 0 if self._identified else other.outside
 
-    def _hash_state(self) -> Any:
-        """Return the state of SHA-256 after all codes so far."""
-        if self._digest is not None:
-            return self._digest.copy()
-        digest = hashlib.sha256()
-        for codes in self._waiting_codes:
-            digest.update(self._words[codes])
-        return digest
-
     def result(self) -> bytes:
         """Return the digest of all labels so far."""
-        digest: bytes = self._hash_state().digest()
-        return digest
+        if self._digest is not None:
+            return bytes(self._digest.digest())
+        return hashlib.sha256(b"".join(self._words[c] for c in self._waiting_codes)).digest()
 
 
 class CellFingerprint:

@@ -41,7 +41,6 @@ from suffice.owner.forecast import (
     Plan,
     PublicMoments,
     Utility,
-    accuracy_at,
     check_balance,
     planned_epsilons,
     starred,
@@ -432,12 +431,11 @@ class ShrunkSignal:
     def utility(self, variances: np.ndarray) -> Utility:
         """Return the prediction for noise of these variances along the white coordinates."""
         rho = {name: math.sqrt(self.captured(variances, r2)) for name, r2 in SIGNALS.items()}
-        balance = self.moments.balance
-        accuracy = {name: accuracy_at(value, balance) for name, value in rho.items()}
         shares, _ = self._shares(variances, SIGNALS["usual"])
         columns, weight = (1.0, 0.5) if self.moments.classes == 2 else (2.0, 1.0)
         noise = columns * float((shares**2 * variances).sum(axis=1).mean())
-        return Utility(rho["usual"], accuracy, (weight / self.moments.curvature) ** 2 * noise, 0.0)
+        margin = (weight / self.moments.curvature) ** 2 * noise
+        return Utility(rho["usual"], rho, margin, 0.0, self.moments.balance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -235,10 +235,10 @@ def check_before(
         note(f"These classes differ only in upper and lower case: {listed(alike)}.")
     listed_there = declared.get(source.label or "", declared.get(""))
     if listed_there is not None and not same_classes(classes, listed_there):
+        there, here = (", ".join(map(str, names)) for names in (listed_there, classes))
         raise ParameterError(
-            f"The ledger lists the classes {', '.join(map(str, listed_there))} for data set"
-            f" {payment.dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
-            " the ledger with --classes (Python: classes=...)."
+            f"The ledger lists the classes {there} for data set {payment.dataset!r}, but this"
+            f" release lists {here}. List those of the ledger with --classes (Python: classes=...)."
         )
 
 

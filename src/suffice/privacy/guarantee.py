@@ -334,17 +334,13 @@ class Unit(_Named):
     PERSON = "person"
     PARTY = "party"
 
-    @property
-    def contained(self) -> frozenset["Unit"]:
-        """The units that a change of this one includes, itself among them."""
-        return _CONTAINED[self]
-
     def covers(self, other: "Unit") -> bool:
         """Say whether protecting this unit protects ``other`` as well."""
-        return other in self.contained
+        return other in CONTAINED[self]
 
 
-_CONTAINED: dict[Unit, frozenset[Unit]] = {
+# The units that a change of one includes, itself among them.
+CONTAINED: dict[Unit, frozenset[Unit]] = {
     Unit.LABEL: frozenset({Unit.LABEL}),
     Unit.ATTRIBUTE: frozenset({Unit.ATTRIBUTE}),
     Unit.RECORD: frozenset({Unit.RECORD, Unit.ATTRIBUTE, Unit.LABEL}),

@@ -61,7 +61,13 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, overwrite: bool =
         if overwrite:
             Path(temporary).replace(path)
         else:
-            _name_once(Path(temporary), path)
+            try:  # one of two processes that give it this name fails
+                path.hardlink_to(temporary)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # takes it, empty
+                Path(temporary).replace(path)
     except FileExistsError:
         raise StorageError(
             f"{path} exists, and is not overwritten: write to another file."
@@ -70,19 +76,6 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, overwrite: bool =
         raise StorageError(f"{path} cannot be written: {error.strerror}.") from None
     finally:
         Path(temporary).unlink(missing_ok=True)
-
-
-def _name_once(temporary: Path, path: Path) -> None:
-    """Give a file its name, unless there is a file of that name: one of two processes fails."""
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # takes the name, empty
-        temporary.replace(path)
 
 
 def read_bounded(path: Path, most: int) -> bytes:

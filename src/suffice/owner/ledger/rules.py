@@ -30,7 +30,7 @@ from suffice.privacy.events import (
     Pure,
     gaussian_multiplier,
 )
-from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
+from suffice.privacy.guarantee import CONTAINED, Budget, Guarantee, Scope, Unit
 
 Cost = tuple[tuple[Unit, Event], ...]
 """What one release costs one data set: a line for each of its guarantees."""
@@ -79,7 +79,7 @@ def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Even
     three times; a budget per label is charged with the statement about labels. Several statements
     about one unit (two mechanisms) are all charged.
     """
-    covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
+    covering = [(len(CONTAINED[u]), event) for u, event in lines if u.covers(unit)]
     closest = min((size for size, _ in covering), default=0)
     return [event for size, event in covering if size == closest]
 
@@ -384,7 +384,7 @@ def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str
     """
     if unit is None:
         covering = [wide for wide in Unit if all(wide.covers(narrow) for narrow in budgets)]
-        return min(covering, key=lambda wide: len(wide.contained))
+        return min(covering, key=lambda wide: len(CONTAINED[wide]))
     protected = Unit(unit)
     for narrow in budgets:
         if not protected.covers(narrow):
