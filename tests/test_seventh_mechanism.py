@@ -256,3 +256,11 @@ def test_files_of_a_kind_that_nobody_registered_are_refused(monkeypatch):
         load("a.suffice")
     with pytest.raises(ParameterError, match="already"):
         mechanisms.register_mechanism(ClassCounts)
+
+
+def test_a_statistic_that_does_not_say_how_it_merges_cannot_be_made():
+    class Forgetful(LabelledPass):  # its counts of all parts but the first would be lost
+        _take = result = None
+
+    with pytest.raises(TypeError, match="merge"):
+        Forgetful(None, (0, 1))

@@ -421,6 +421,7 @@ class LabelledPass(ABC):
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
         """Keep what the statistic needs of one batch of encoded columns and label codes."""
 
+    @abstractmethod  # a subclass merges its own statistic too
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen."""
         self.rows.merge(other.rows)
