@@ -105,6 +105,25 @@ def test_map_columns_counts_a_row_whose_norm_overflows():
     assert maps.map_columns(columns, np.zeros(1), np.ones(1), 1.0, out) == 1
 
 
+@sized
+def test_map_rows_equals_map_columns_to_the_last_bit(rows):
+    rng = np.random.default_rng(rows)
+    columns = rng.normal(size=(4, rows))
+    affine = rng.normal(size=4), rng.uniform(0.5, 2.0, 4), 1.5
+    by_columns, by_rows = np.empty((4, rows)), np.full((rows, 5), 7.0)
+    maps.map_columns(columns, *affine, by_columns)
+    assert maps.map_rows(np.ascontiguousarray(columns.T), *affine, by_rows) == 0
+    np.testing.assert_array_equal(by_rows[:, :4], by_columns.T)
+    np.testing.assert_array_equal(by_rows[:, 4], 7.0)  # the place of an intercept
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e200])
+def test_map_rows_counts_each_row_that_is_not_finite_once(wrong):
+    rows = np.ones((9, 3))
+    rows[4], rows[7, 1] = wrong, wrong
+    assert maps.map_rows(rows, np.zeros(3), np.ones(3), 1.0, np.empty((9, 3))) == 2
+
+
 @typed
 def test_map_tile_writes_only_the_rows_it_was_asked_for(dtype):
     columns = eighths(2, SUM_TILE + 40, dtype)

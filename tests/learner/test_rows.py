@@ -1,6 +1,7 @@
 """The learner's rows are those of the release, or they are refused."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from builders import clinic_table
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner import problem as learner_problem
+from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.releases.merge import merge
@@ -232,3 +234,37 @@ def test_a_matrix_is_mapped_as_the_table_of_its_columns(rng, monkeypatch, spec):
     assert np.array_equal(design_matrix(X, pipeline), design_matrix(table, pipeline))
     with pytest.raises(TableError, match="no rows"):
         design_matrix(X[:0], pipeline)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_matrix_without_a_rule_is_refused_as_its_table_is(rng, wrong):
+    X = rng.normal(size=(50, 3))
+    release = MeanOperator(epsilon=1.0, map=None).release(X, rng.integers(0, 2, 50), ledger=None)
+    X[5, 1] = wrong
+    with pytest.raises(TableError, match="'x1'"):
+        design_matrix(X, release.pipeline)
+
+
+def test_a_frame_of_numbers_is_mapped_as_its_table_in_any_layout(rng):
+    X = rng.normal(size=(90, 3)) * 5
+    names = ["age", "dose", "score"]
+    by_rows, by_columns = (
+        pd.DataFrame(X, columns=names),
+        pd.DataFrame(dict(zip(names, X.T, strict=True))),
+    )
+    release = MeanOperator(epsilon=1.0, map=None).release(
+        by_rows, rng.integers(0, 2, 90), ledger=None
+    )
+    expected = design_matrix(pa.Table.from_pandas(by_rows), release.pipeline)
+    single = by_rows.astype({"dose": "float32"})
+    others = {"in other order": by_rows[names[::-1]], "with more": by_rows.assign(more=1.0)}
+    for frame in (by_rows, by_columns, *others.values()):
+        np.testing.assert_array_equal(design_matrix(frame, release.pipeline), expected)
+    np.testing.assert_array_equal(
+        design_matrix(single, release.pipeline),
+        design_matrix(pa.Table.from_pandas(single), release.pipeline),
+    )
+    exact = FactoredClassifier(lam=0.1).fit(by_rows, X[:, 0] > 0)
+    np.testing.assert_array_equal(
+        exact.decision_function(by_rows), exact.decision_function(by_columns)
+    )

@@ -47,7 +47,7 @@ class RowMapping:
     @property
     def width(self) -> int:
         """The number of coordinates of a row."""
-        return len(self.pipeline.outputs) if self.basis is None else self.basis.shape[1]
+        return self.pipeline.width if self.basis is None else self.basis.shape[1]
 
     def rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the mapped rows (n, width) of a batch."""
@@ -99,7 +99,7 @@ class MappedPass:
             return
         self.digests[piece.owner].update(self._lanes.of(piece.rows))
         done = 0
-        for batch in narrow_batches(piece.rows, len(self._mapping.pipeline.outputs)):
+        for batch in narrow_batches(piece.rows, self._mapping.pipeline.width):
             part_rows = slice(done, done := done + batch.num_rows)
             values = None if piece.values is None else piece.values[part_rows]
             part = Piece(batch, piece.owner, piece.start + part_rows.start, values)
@@ -209,7 +209,7 @@ class OwnersTable:
 
         Its results are sums (owners, width), squares (owners,) and a sample (rows, width).
         """
-        stride = sample_stride((sum(self.counts), len(self.pipeline.outputs)))
+        stride = sample_stride((sum(self.counts), self.pipeline.width))
         mapping = self.mapping([0.0] * len(self.counts))
         take = partial(take_first, len(self.counts), stride)
         return self._fold(partial(MappedPass, mapping, take, ordered), self._every)

@@ -64,6 +64,34 @@ def map_columns(columns, mean, inverse_scale, bound, out):
 
 
 @kernel()
+def map_rows(rows, mean, inverse_scale, bound, out):
+    """Write mapped rows (rows, width) into ``out``, to the last bit as `map_columns` maps columns.
+
+    Return how many rows are not finite.
+    """
+    count, width = rows.shape
+    factors = np.empty(count)
+    for i in range(count):
+        source, target = rows[i], out[i]
+        square = 0.0
+        for j in range(width):
+            v = (source[j] - mean[j]) * inverse_scale[j]
+            target[j] = v
+            square += v * v
+        factors[i] = square
+    bad = 0
+    for i in range(count):
+        norm = np.sqrt(factors[i])
+        bad += 0 if norm < np.inf else 1
+        factors[i] = bound / max(norm, bound)  # no branch: which rows are long is hard to foresee
+    for i in range(count):
+        target, factor = out[i], factors[i]
+        for j in range(width):
+            target[j] *= factor
+    return bad
+
+
+@kernel()
 def _add_tile(tile, size, weights, inverse_step, totals, products):
     """Put a tile on the lattice, in place, and add its weighted sums to ``totals`` (r, width).
 

@@ -36,6 +36,12 @@ def _slopes_of_powers(scores, powers, weights):
     return total
 
 
+def softmax_shares(scores: np.ndarray) -> np.ndarray:
+    """Overwrite each row of scores (rows, K) with its e^(z_k) / sum_j e^(z_j), and return them."""
+    softmax_slopes(scores, np.ones(len(scores)))
+    return scores
+
+
 def softmax_slopes(scores: np.ndarray, weights: np.ndarray) -> float:
     """Do the same for g(z) = log sum_k e^(z_k), row by row of scores (rows, K)."""
     largest = np.empty(len(scores))

@@ -45,7 +45,13 @@ from suffice.engines.engine import fold
 from suffice.engines.summary import PublicSummary, Sample, Summary, fit_pipeline
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.calibration import class_probabilities
-from suffice.learner.problem import checked_weights, design_matrix, feature_batches, mapped_batches
+from suffice.learner.problem import (
+    checked_weights,
+    design_matrix,
+    feature_batches,
+    mapped_batches,
+    matrix_of,
+)
 from suffice.learner.rado_moments import moments_of
 from suffice.learner.sklearn_names import InvalidParameterError, Refused, StrOptions
 from suffice.plain_text import escaped, listed, markup
@@ -536,10 +542,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         Numbers become an array. A table with categories or dates stays as it is: the pipeline reads
         its columns by name, as it does for a release.
         """
-        kinds = open_table(X).schema.types if hasattr(X, "__arrow_c_stream__") else ()
+        types = getattr(X, "dtypes", ("O",))  # of a pandas table: one a column
+        numbers = all(getattr(kind, "kind", "O") in "fiu" for kind in types)  # nothing to look into
+        is_table = hasattr(X, "__arrow_c_stream__") and not numbers
+        kinds = open_table(X).schema.types if is_table else ()
         if not any(is_categorical(kind) or temporal_unit(kind) for kind in kinds):
-            numbers = {"y_numeric": True} if y_numeric else {}
-            return validate_data(self, X, *labels, dtype=np.float64, reset=reset, **numbers)
+            options = {"y_numeric": True} if y_numeric else {}
+            return validate_data(self, X, *labels, dtype=np.float64, reset=reset, **options)
         if not labels:
             return validate_data(self, X, reset=reset, skip_check_array=True)
         y = column_or_1d(labels[0], warn=True)
@@ -605,7 +614,10 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as they came; after a fit to exact data they are checked first."""
         check_is_fitted(self)
-        return X if self.releases_ else self._with_names(self._checked_rows(X, reset=False))
+        if self.releases_:
+            return X
+        checked = self._checked_rows(X, reset=False)
+        return self._with_names(checked) if matrix_of(X, self.pipeline_) is None else X
 
     def _from_fit(self, name: str, what: str) -> Any:
         """Return an attribute that a fit leaves, and a model that was loaded lacks."""

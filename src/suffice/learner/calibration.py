@@ -22,6 +22,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import betaln, expit, logit, logsumexp, ndtri, softmax
 
+from suffice.kernels.models import softmax_shares
+
 # log10 R^2 of slopes: its range, and the steps of a coarse and a fine grid. Halving the steps moves
 # probabilities by less than 1e-3.
 _EXPONENT_RANGE = (-2.5, -0.01)
@@ -216,7 +218,7 @@ def _moderated(
         shift = np.log(shares / shares[0]) if shifted else np.zeros(len(shares))
         return Calibration(0.0, shift, 0.0)
     candidates = _Candidates(
-        expected or (lambda slope, shift: softmax(slope * scores + shift, axis=1)),
+        expected or (lambda slope, shift: softmax_shares(slope * scores + shift)),
         log_likelihood, rows, shares if shifted else None, centre, size,
     )  # fmt: skip
     exponents = np.append(-np.inf, np.arange(*_EXPONENT_RANGE, _COARSE_STEP))  # none, and some

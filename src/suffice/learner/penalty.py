@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import softmax
 
 from suffice.errors import OptimisationError
+from suffice.kernels.models import softmax_shares
 from suffice.learner.denoise import Denoised
 from suffice.models.problem import FactoredProblem, LinearOddLoss
 from suffice.releases.release import Covariance
@@ -136,7 +136,7 @@ class _SpreadCurves:
 
     def __call__(self, scores: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
         if self.loss is None:
-            shares = softmax(scores, axis=1)
+            shares = softmax_shares(scores)
             yield (shares * (1 - shares)).sum(axis=1) / (shares.shape[1] - 1) * weights
             return
         yield np.maximum(self.loss.second(scores), 0.0) * weights

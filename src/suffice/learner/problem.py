@@ -79,11 +79,11 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     Of ``new`` rows, a category that the pipeline does not have is none; a note says how many there
     are. Elsewhere it is an error. A matrix of numbers needs no table between.
     """
-    if _is_matrix_of(data, pipeline):
-        step = max(1, CELLS_IN_CACHE // len(pipeline.outputs))
-        for first in range(0, len(data), step):
-            columns = np.ascontiguousarray(data[first : first + step].T)
-            yield pipeline.finished(pipeline.mapped(columns))
+    matrix = matrix_of(data, pipeline)
+    if matrix is not None:
+        step = max(1, CELLS_IN_CACHE // pipeline.width)
+        for first in range(0, len(matrix), step):
+            yield pipeline.vectors(matrix[first : first + step])
         return
     unknown = Counter[str]() if new else None
     for batch in _narrow_batches(data, pipeline):
@@ -91,13 +91,20 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     _note_unknown(unknown or {})
 
 
-def _is_matrix_of(data: Any, pipeline: Pipeline) -> bool:
-    """Return whether data are a matrix whose columns are those of a pipeline, all numbers."""
-    if not isinstance(data, np.ndarray) or data.dtype != np.float64 or data.ndim != 2:
-        return False
+def matrix_of(data: Any, pipeline: Pipeline) -> np.ndarray | None:
+    """Return a matrix or a pandas table of float64 numbers, the columns of a pipeline, as a matrix.
+
+    Return None where other columns, other types or no rows make it a table.
+    """
     names = [column.name for column in pipeline.columns]
+    if hasattr(data, "set_axis") and list(data.columns) == names:
+        data = data.to_numpy() if (data.dtypes == np.float64).all() else None
+    elif not (isinstance(data, np.ndarray) and data.ndim == 2) or (
+        names != [f"x{j}" for j in range(data.shape[1])]
+    ):
+        return None
     plain = all(column.categories is None and not column.unit for column in pipeline.columns)
-    return plain and len(data) > 0 and names == [f"x{j}" for j in range(data.shape[1])]
+    return data if plain and data is not None and data.dtype == np.float64 and len(data) else None
 
 
 def feature_batches(data: Any, pipeline: Pipeline) -> Iterator[np.ndarray]:
@@ -116,7 +123,7 @@ def _narrow_batches(data: Any, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
     table, names = open_for_pipeline(data, pipeline)
     empty = True
     for batch in table.batches(names):
-        for narrow in narrow_batches(batch, len(pipeline.outputs)):
+        for narrow in narrow_batches(batch, pipeline.width):
             empty = False
             yield narrow
     if empty:
@@ -148,22 +155,29 @@ def matching_rows(
     check_rows_order(data, releases)
     pipeline = releases[0].pipeline
     table, names = open_for_pipeline(labelled_rows(data, releases), pipeline)
-    stream = _Stream(table.batches(names))
+    blocks: list[list[np.ndarray]] = [[] for _ in releases]
     lanes = RowLanes(table.schema, names)
-    digests: list[RowDigest] = []
-    blocks: list[list[np.ndarray]] = []
-    for release in releases:
-        mapped: list[np.ndarray] = []
-        for part in release.parts:
-            digests.append(digest := RowDigest(names, ordered=kind_named(release.kind).ordered))
-            for batch in stream.take(part.rows.count):
-                digest.update(lanes.of(batch))
-                mapped.append(mapped_rows(batch, pipeline))
-                if progress is not None:
-                    progress(batch.num_rows)
-        blocks.append(mapped)
-    checked_owners(digests, releases, stream.remaining())
-    return [np.ascontiguousarray(np.vstack(mapped)) for mapped in blocks]
+    owners = [
+        (part.rows.count, RowDigest(names, ordered=kind_named(release.kind).ordered), block)
+        for release, block in zip(releases, blocks, strict=True)
+        for part in release.parts
+    ]
+    owner, read, extra = 0, 0, 0
+    for whole in table.batches(names):
+        batch = whole
+        while batch.num_rows and owner < len(owners):  # a batch may end with rows of the next owner
+            count, digest, block = owners[owner]
+            piece = batch.slice(0, count - read)
+            batch, read = batch.slice(piece.num_rows), read + piece.num_rows
+            digest.update(lanes.of(piece))
+            block.append(mapped_rows(piece, pipeline))
+            if read == count:
+                owner, read = owner + 1, 0
+        extra += batch.num_rows
+        if progress is not None:
+            progress(whole.num_rows)
+    checked_owners([digest for _, digest, _ in owners], releases, extra)
+    return [np.ascontiguousarray(np.vstack(block)) for block in blocks]
 
 
 def check_rows_order(data: Any, releases: Sequence[Release]) -> None:
@@ -304,29 +318,6 @@ def _check_rows(digest: RowDigest | BagDigest, rows: RowSet, owners: int) -> Non
 _SAME_ROWS = "Two of the releases are about the same rows. Pass only one of them."
 
 
-class _Stream:
-    """Batches that can be cut at any row."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._rest: pa.RecordBatch | None = None
-
-    def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the next ``count`` rows, or fewer if there are no more."""
-        while count > 0:
-            batch = self._rest if self._rest is not None else next(self._batches, None)
-            if batch is None:
-                return
-            self._rest = batch.slice(count) if batch.num_rows > count else None
-            yield batch.slice(0, count)
-            count -= min(count, batch.num_rows)
-
-    def remaining(self) -> int:
-        """Return how many rows are left, reading them."""
-        rest = 0 if self._rest is None else self._rest.num_rows
-        return rest + sum(batch.num_rows for batch in self._batches)
-
-
 _HELD_BYTES = 1 << 29  # of mapped rows: 512 MB fit into the memory of a notebook
 
 Block = np.ndarray | WeightedRows
@@ -339,7 +330,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     once they are mapped, and wherever an engine was asked for that is not this process. Then one
     pass checks them, before anything is learnt; later passes must read the same.
     """
-    size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
+    size = sum(release.rows for release in releases) * releases[0].pipeline.width * 8
     table = labelled_rows(data, releases)
     if computing.in_this_process and (size <= _HELD_BYTES or in_memory(table)):
         return matching_rows(table, releases, computing.progress)
@@ -436,8 +427,7 @@ def combine_releases(
         raise ParameterError(_SAME_ROWS)
     blocks = public_rows(X, releases, computing or Computing())
     estimates = [
-        estimate_mean_operator(rows, Released(release))
-        for rows, release in zip(blocks, releases, strict=True)
+        Released(release).estimate(rows) for rows, release in zip(blocks, releases, strict=True)
     ]
     if len(estimates) == 1:
         return Supervised(blocks[0], estimates[0])

@@ -280,7 +280,7 @@ class Released(Supervision):
     def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the operator of the release."""
         release, classes = self.release, self.release.classes
-        width = len(release.pipeline.outputs)
+        width = release.pipeline.width
         if (release.rows, width) != rows.shape:
             raise ForeignRowsError(
                 f"The release belongs to {release.rows} rows of {width} coordinates, but there are"

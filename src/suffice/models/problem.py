@@ -37,13 +37,14 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dtrtrs
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit
 from threadpoolctl import ThreadpoolController
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.kernels.models import logistic_slopes, softmax_slopes
+from suffice.kernels.models import logistic_slopes, softmax_shares, softmax_slopes
 from suffice.models.simplex import nearest_proportions
 
 _ROWS_AT_ONCE = 4096
@@ -83,7 +84,8 @@ def _controller() -> ThreadpoolController:
 # Of scores (n,) or (n, K) and weights (n,): sum_i w_i g(z_i), and w_i g'(z_i) of the scores' shape.
 # It may overwrite the scores.
 Slopes = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
-# Of the same: for each matrix sum_i c_i x_i x_i^T that is wanted its c_i, at least zero.
+# Of the same: for each matrix sum_i c_i x_i x_i^T that is wanted its c_i, at least zero. It may
+# overwrite the scores too.
 Curves = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
 
 _SAMPLE_CELLS = 8_000_000  # of the rows on which models are first sought; sums take in all rows
@@ -211,8 +213,11 @@ class MatrixRows(WeightedRows):
     @cached_property
     def sample(self) -> "MatrixRows":
         """Every so many-th row, or all of them."""
-        stride = self._stride
-        if stride == 1:
+        return self.thinned(self._stride)
+
+    def thinned(self, stride: int) -> "MatrixRows":
+        """Return every ``stride``-th row."""
+        if stride <= 1:
             return self
         own_weights, count = None, None
         if self.own_weights is not None:
@@ -224,7 +229,7 @@ class MatrixRows(WeightedRows):
     def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
         """Return the sum of g and X^T slopes; rows that are in the cache are used for both."""
         value, total = 0.0, np.zeros(theta.shape)
-        step = max(1, CELLS_IN_CACHE // self.shape[1])
+        step = max(1, CELLS_IN_CACHE // (theta.size // len(theta) + self.shape[1]))
         for first in range(0, len(self), step):
             block = self.matrix[first : first + step]
             part, slope = slopes(block @ theta, self.weights[first : first + step])
@@ -244,12 +249,15 @@ class MatrixRows(WeightedRows):
         """
         if 2 * count > len(self):
             return self.grams(theta, curves)
-        grams = []
-        for c in curves(self.matrix @ theta, self.weights):
-            sizes = np.cumsum(c * self._squares)
-            picked = np.searchsorted(sizes, (np.arange(count) + 0.5) / count * sizes[-1])
-            each = np.maximum(self._squares[picked], np.finfo(float).tiny)
-            grams.append(gram(self.matrix[picked], sizes[-1] / count / each))
+        rows, weights, squares, grams = self.matrix, self.weights, self._squares, []
+        if len(self) > 4 * count:  # scores of many rows cost more: first by w_i ||x_i||^2 alone
+            picked, share = _in_proportion(weights * squares, 4 * count)
+            rows, squares = rows[picked], squares[picked]
+            weights = share / np.maximum(squares, np.finfo(float).tiny)
+        for c in curves(rows @ theta, weights):
+            picked, share = _in_proportion(c * squares, count)
+            each = np.maximum(squares[picked], np.finfo(float).tiny)
+            grams.append(gram(rows[picked], share / each))
         return grams
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
@@ -268,6 +276,13 @@ class MatrixRows(WeightedRows):
         """Return the rows B^T x_i."""
         rows = np.ascontiguousarray(self.matrix @ basis)
         return MatrixRows(rows, self.own_weights, self._stride, self._count)
+
+
+def _in_proportion(sizes: np.ndarray, count: int) -> tuple[np.ndarray, float]:
+    """Return ``count`` places, each as often as its size demands, and what one stands for."""
+    sums = np.cumsum(sizes)
+    share = float(sums[-1]) / count
+    return np.searchsorted(sums, (np.arange(count) + 0.5) * share), share
 
 
 def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:
@@ -867,7 +882,7 @@ def _by_column(
         return matrix
     columns = matrix.reshape(len(matrix), -1)
     solved = [
-        solve_triangular(root, column, trans=int(transposed), check_finite=False)
+        dtrtrs(root, column, trans=int(transposed))[0]
         for root, column in zip(roots, columns.T, strict=True)
     ]
     return np.column_stack(solved).reshape(matrix.shape)
@@ -902,8 +917,7 @@ class _ColumnCurves:
         if self.loss is not None:
             yield np.maximum(weights * self.loss.second(scores), 0)
             return
-        shares = softmax(scores, axis=1)
-        for share in shares.T:
+        for share in np.ascontiguousarray(softmax_shares(scores).T):
             yield weights * share * (1 - share)
 
 
@@ -912,7 +926,7 @@ class _PairCurves:
     """Computes w_i p_k (1 - p_k), then w_i p_k p_j for each j < k, for every k of softmax."""
 
     def __call__(self, scores: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-        shares = softmax(scores, axis=1)
+        shares = softmax_shares(scores)
         for k in range(shares.shape[1]):
             own = weights * shares[:, k]
             yield own * (1 - shares[:, k])
@@ -1028,11 +1042,11 @@ class FactoredProblem:
         begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         # A start comes from a search over lam, whose models are compared and thrown away.
         polished = start is None and self.has_metric
-        share = min(1.0, self._metric_rows / len(self.rows))
+        share = min(1.0, self.metric_rows / len(self.rows))
         cost = max(4, int(share * self.operator.size / _EVALUATIONS))
         cost = cost if self.has_metric else max_iter
         solve = partial(minimise, start=begin, tol=tol, max_iter=max_iter, cost=cost, metric=metric)
-        count = None if absolute.any() else self._metric_rows
+        count = None if absolute.any() else self.metric_rows
 
         def roots(theta: np.ndarray) -> list[np.ndarray]:
             return self.hessian_roots(theta, self.penalty.smooth_part(theta, squared)[2], count)
@@ -1063,7 +1077,7 @@ class FactoredProblem:
         return self.rows.shape[1] * self.operator.size <= _LARGEST_METRIC
 
     @property
-    def _metric_rows(self) -> int:
+    def metric_rows(self) -> int:
         """The number of rows that a metric is computed of: two for each coordinate, or more."""
         return max(1000, 2 * self.rows.shape[1])
 
@@ -1072,10 +1086,14 @@ class FactoredProblem:
     ) -> tuple[np.ndarray, list[np.ndarray] | None]:
         """Return where to begin: at the minimiser on a sample of the rows, with its metric.
 
-        The metric is that of a risk without a 1-norm. Of few rows in memory the sample is the rows
-        themselves: then nothing is known, and the start is zero.
+        The metric is that of a risk without a 1-norm. Of many rows in memory ten times as many as a
+        metric needs are the sample. Where rows are few nothing is known, and the start is zero.
         """
-        small = self.on_rows(self.rows.sample)
+        rows = self.rows.sample
+        if isinstance(rows, MatrixRows) and rows is self.rows:
+            stride = len(rows) // (10 * self.metric_rows)
+            rows = rows.thinned(stride if stride >= 4 else 1)  # what it costs is less than it saves
+        small = self.on_rows(rows)
         absolute, squared = self.penalty.weights(lam, self.operator.shape, intercept=self.intercept)
         if small is self or not (absolute.any() or squared.any()):
             return np.zeros(self.operator.shape), None
@@ -1087,7 +1105,7 @@ class FactoredProblem:
             return np.zeros(self.operator.shape), None
         smooth = not absolute.any() and self.has_metric
         bend = self.penalty.smooth_part(near, squared)[2]
-        return near, small.hessian_roots(near, bend) if smooth else None
+        return near, small.hessian_roots(near, bend, self.metric_rows) if smooth else None
 
     def hessian_roots(
         self, parameters: np.ndarray, bend: np.ndarray, count: int | None = None

@@ -782,6 +782,11 @@ class Pipeline:
         return names + ("(intercept)",) * (self.intercept > 0)
 
     @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return len(self.mean) + (self.intercept > 0)
+
+    @property
     def _encoded_names(self) -> tuple[str, ...]:
         return tuple(name for column in self.columns for name in column.outputs)
 
@@ -865,13 +870,26 @@ class Pipeline:
         """Return columns from `encoded` as rows: scaled, clipped, and with an intercept."""
         from suffice.kernels import maps  # compiled code is loaded when rows come
 
-        out = np.empty((len(self.outputs), columns.shape[1]))
+        out = np.empty((self.width, columns.shape[1]))
         bad = maps.map_columns(columns, self.mean, 1.0 / self.scale, self.bound, out)
         if bad:
             self.explain_holes(columns)
         if self.intercept:
             out[-1] = self.intercept
         return out.T
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of numbers (n, columns) as vectors; every column must hold numbers."""
+        from suffice.kernels import maps
+
+        if self.map is not None or self.fill is not None or not rows.flags.c_contiguous:
+            return self.finished(self.mapped(np.ascontiguousarray(rows.T)))
+        out = np.empty((len(rows), self.width))
+        if maps.map_rows(rows, self.mean, 1.0 / self.scale, self.bound, out):
+            self.explain_holes(rows.T)
+        if self.intercept:
+            out[:, -1] = self.intercept
+        return out
 
     def explain_holes(self, columns: np.ndarray, *, mapped: bool = True) -> NoReturn:
         """Raise the error for columns that cannot be scaled, or not ``mapped``, be mapped."""
