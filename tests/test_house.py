@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 65_053,
+    "lines": 65_051,
     "modules": 173,
     "lone": 26,
     "protocols": 6,
@@ -29,7 +29,7 @@ LIMITS = {
     "fit files": 36,
     "fit functions": 314,
     "grant files": 38,
-    "grant functions": 436,
+    "grant functions": 434,
     "release moments files": 27,
     "release moments functions": 253,
 }

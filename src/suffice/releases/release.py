@@ -112,17 +112,13 @@ class Covariance:
         assert other.array is not None  # noqa: S101  # for the type checker: one of them has one
         return np.asarray(scale * np.eye(len(other.array)))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return form and variance as plain JSON values."""
-        return {"form": self.form, "variance": self.variance}
-
     def arrays(self) -> dict[str, Vector]:
         """Return the array, named as it travels in a release."""
         return {} if self.array is None else {"noise.array": self.array}
 
     @classmethod
     def from_json(cls, data: object, arrays: dict[str, NDArray[Any]]) -> "Covariance":
-        """Return the covariance that `to_json` and `arrays` described."""
+        """Return the covariance that a manifest and `arrays` described."""
         stated = strict_json.read(_StatedCovariance, data, "noise covariance")
         try:
             return cls(stated.form, stated.variance, arrays.get("noise.array"))
@@ -462,10 +458,11 @@ class Release:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
-def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any]:
-    """Return the manifest as JSON values: what `suffice inspect --json` shows."""
-    payload = _payload(release) if payload is None else payload
-    return {
+def _described(release: Release) -> tuple[dict[str, Any], bytes]:
+    """Return the manifest as JSON values, and the payload that it names."""
+    arrays = {**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()}
+    payload, noise = payload_of(arrays), release.noise
+    manifest = {
         "kind": release.kind,
         "kind_version": kind_named(release.kind).version,
         "library": release.library,
@@ -477,14 +474,16 @@ def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any
             for part in release.parts
         ],
         "pipeline": release.pipeline.to_json(),
-        "noise": release.noise.to_json(),
+        "noise": {"form": noise.form, "variance": noise.variance},
         "details": dict(release.details),
         "payload": {"sha256": hashlib.sha256(payload).hexdigest()},
     }
+    return manifest, payload
 
 
-def _payload(release: Release) -> bytes:
-    return payload_of({**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()})
+def manifest_of(release: Release) -> dict[str, Any]:
+    """Return the manifest as JSON values: what `suffice inspect --json` shows."""
+    return _described(release)[0]
 
 
 def manifest_bytes(release: Release) -> bytes:
@@ -494,7 +493,6 @@ def manifest_bytes(release: Release) -> bytes:
 
 def encode(release: Release) -> bytes:
     """Return the file's bytes: the same release always gives the same."""
-    payload = _payload(release)
-    manifest = strict_json.canonical(manifest_of(release, payload))
-    signed = release.signature
-    return joined(manifest, payload, b"" if signed is None else signed.key + signed.value)
+    manifest, payload = _described(release)
+    signed = b"" if release.signature is None else release.signature.key + release.signature.value
+    return joined(strict_json.canonical(manifest), payload, signed)
