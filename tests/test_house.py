@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 65_051,
+    "lines": 65_055,
     "modules": 173,
     "lone": 26,
     "protocols": 6,

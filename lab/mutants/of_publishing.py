@@ -180,6 +180,16 @@ MUTANTS = (
         "Whether a label occurs is found out by naming it as a class.",
     ),
     Mutant(
+        "classes-of-a-label-that-is-called-a-target",
+        "owner/mechanism.py",
+        "    if source.target is not None and not issubclass(mechanism.source, TargetSource):\n",
+        "    if source.target is not None and not issubclass(mechanism.source, Source):\n",
+        (
+            "owner/moments/test_target_moments.py::test_a_label_that_is_called_a_target_is_refused_as_classes_would_not_be_checked",
+        ),
+        "Whether a label occurs is found out by naming it as a class.",
+    ),
+    Mutant(
         "rows-charged-as-parties",
         "owner/mechanism.py",
         "guarantees[: len(guarantees) - sum(len(charge.guarantees) for charge in also)]",

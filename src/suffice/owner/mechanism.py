@@ -31,7 +31,7 @@ from suffice.errors import ParameterError, PrivacyError, TableError, Unprotected
 from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
 from suffice.owner.forecast import Plan
 from suffice.owner.ledger import DatasetCharge, Ledger, Made, Request
-from suffice.owner.source import OwnerReport, Source, counted
+from suffice.owner.source import OwnerReport, Source, TargetSource, counted
 from suffice.plain_text import listed, note
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
 from suffice.releases.codec import decode
@@ -211,6 +211,10 @@ def check_before(
         raise ParameterError(
             "Moments of a number to predict cannot protect all rows of a person. Remove --person,"
             " or use --label."
+        )
+    if source.target is not None and not issubclass(mechanism.source, TargetSource):
+        raise ParameterError(
+            f"{mechanism.name} takes a label, and no number to predict. Use --label, or moments."
         )
     if person and source.y is not None:
         raise ParameterError(

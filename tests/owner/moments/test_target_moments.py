@@ -145,6 +145,18 @@ def test_a_missing_label_of_a_frame_changes_its_type_and_nothing_else(tmp_path):
         assert len(ledger.history()) == 1
 
 
+def test_a_label_that_is_called_a_target_is_refused_as_classes_would_not_be_checked(tmp_path):
+    """The ledger declares the classes: whoever asks cannot find out which labels occur."""
+    classes = {"d": {"sick": (0, 1, 2)}}
+    ledger = Ledger(tmp_path / "clinic.ledger", {"d": Budget(2.0)}, classes)
+    rows = pa.table({"x": [0.1, 0.2, 0.3, 0.4] * 50, "sick": [0, 1, 1, 0] * 50})
+    response = RandomizedResponse(label_flip=0.25, ranges=(0, 1), feature_noise=0.5)
+    for mechanism in (MeanOperator(1.0, map=None), Rados(unit="label", epsilon=1.0), response):
+        with pytest.raises(ParameterError, match="no number to predict"):
+            mechanism.release(rows, target="sick", ledger=ledger, dataset="d")
+    assert not ledger.history()
+
+
 def test_another_target_or_range_is_another_request(tmp_path):
     ledger = Ledger(tmp_path / "clinic.ledger", {"records": {Unit.RECORD: Budget(9.0, 1e-3)}})
     charged = {"ledger": ledger, "dataset": "records"}
