@@ -853,5 +853,5 @@ const suffice = (() => {
     return `${sign}${whole}.${plainDigits.slice(first + 1) || "0"}`;
   }
 
-  return { readSurvey, respond, freshBytes, SurveyError };
+  return { readSurvey, respond, freshBytes, sha256, SurveyError };
 })();

@@ -1,10 +1,10 @@
-"""Commands of a survey: new and collect (its organisers), respond (a participant)."""
+"""Commands of a survey: its organisers write, open, close and collect it; participants respond."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +33,10 @@ from suffice.options import (
     value_or_by_column,
 )
 from suffice.participant import MOST_BYTES
+
+if TYPE_CHECKING:
+    from suffice.owner.answers import AnswerStore
+    from suffice.service.settings import Settings
 
 SurveyPath = Annotated[Path, typer.Argument(help="The survey's file.")]
 
@@ -175,7 +179,11 @@ def new(survey: _New) -> None:
 
 survey_app = typer.Typer(
     cls=group_with(
-        {"new": partial(make_command, new)}, {"Commands": ("new", "respond", "collect")}
+        {"new": partial(make_command, new)},
+        {
+            "Surveys as files": ("new", "respond", "page", "collect"),
+            "Surveys of a service": ("open", "status", "close"),
+        },
     ),
     help="Ask people, who change their answers at random themselves.",
 )
@@ -250,6 +258,146 @@ def collect(
     with progress("checking answers"):
         release = gather(load_survey(survey), files)
     write_release(release, building)
+
+
+@survey_app.command("page", cls=HelpfulCommand)
+def page(survey: SurveyPath, output: building.Output, force: building.Force = False) -> None:
+    """Write a page on which one person answers, without a network.
+
+    The page sends nothing. It changes the answers, shows them, and gives the person a file. Publish
+    the hash that is printed, so that participants can compare it.
+    """
+    import hashlib
+
+    from suffice.owner.survey import load_survey
+    from suffice.owner.survey_page import page_of
+    from suffice.releases.file import write_whole
+
+    check_outputs(output, reads=(survey,), force=force)
+    data = page_of(load_survey(survey), "offline")[0].encode()
+    write_whole(output, data, overwrite=force)
+    show_pairs([("written", str(output)), ("sha256", hashlib.sha256(data).hexdigest())])
+
+
+_ServiceFolder = Annotated[Path, typer.Argument(help="Folder that holds suffice.toml.")]
+
+
+def _served(folder: Path) -> tuple["Settings", "AnswerStore"]:
+    """Return the settings of a service, and the store of people's answers."""
+    from suffice.owner.answers import AnswerStore
+    from suffice.service.settings import Settings
+
+    settings = Settings.load(folder)
+    if settings.answers is None:
+        raise ParameterError(
+            'This service takes no answers. Add a line such as answers = "clinic.answers" to'
+            " suffice.toml."
+        )
+    return settings, AnswerStore(settings.answers)
+
+
+@survey_app.command("open", cls=HelpfulCommand)
+def open_for_people(
+    folder: _ServiceFolder,
+    survey: SurveyPath,
+    address: Annotated[
+        str, typer.Option(help="Address of the service, for example https://clinic.example.")
+    ],
+    invitations: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many people are invited, each with a link of their own."),
+    ] = None,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="Whoever has the address may answer, also twice.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for the invitations and their links (CSV)."),
+    ] = None,
+) -> None:
+    """Let people answer a survey through a service.
+
+    The service knows neither names nor invitations, only hashes. Send each person one link of the
+    file, and keep the file secret. Open the survey again for more invitations.
+    """
+    from suffice.owner.answers import new_invitations
+    from suffice.owner.survey import load_survey, open_survey
+    from suffice.releases.file import write_whole
+
+    if everybody == (invitations is not None) or (output is None) != everybody:
+        raise ParameterError("Use --invitations with -o, or --everybody.")
+    check_outputs(output, reads=(survey,), force=False)
+    settings, store = _served(folder)
+    loaded = load_survey(survey)
+    link = f"{address.rstrip('/')}/surveys/{loaded.id}"
+    made = None if invitations is None else new_invitations(invitations)
+    if output is not None:
+        rows = ["invitation,link", *(f"{text},{link}#{text}" for text in made or ())]
+        write_whole(
+            output, "".join(f"{row}\n" for row in rows).encode(), overwrite=False, mode=0o600
+        )
+    open_survey(loaded, settings.ledger, store, made)
+    show_pairs([("survey", loaded.id), ("page", link), ("invitations", str(output or "none"))])
+
+
+@survey_app.command("status", cls=HelpfulCommand)
+def status(
+    folder: _ServiceFolder,
+    invitations: Annotated[
+        Path | None,
+        typer.Option(help="The file of invitations: print the links that nobody has used."),
+    ] = None,
+) -> None:
+    """Say how many people have answered the surveys of a service.
+
+    Until a survey is closed, answers are counted in steps of ten. With --invitations, the links of
+    people who have not answered are printed, for reminders.
+    """
+    from suffice.cli.output import say, show_table
+    from suffice.releases.file import read_bounded
+
+    _, store = _served(folder)
+    if invitations is None:
+        rows = []
+        for identity in store.surveys():
+            opened = store.survey(identity)
+            state = "" if opened is None else opened.state
+            rows.append((identity, state, str(store.answered(identity))))
+        show_table("surveys", ("survey", "state", "answers"), rows)
+        return
+    lines = read_bounded(invitations, 2**26).decode().splitlines()[1:]
+    links = dict(line.split(",", 1) for line in lines)
+    found = {link.rpartition("/")[2].partition("#")[0] for link in links.values()}
+    for identity in found:
+        say(*(links[text] for text in store.unused(identity, list(links))))
+
+
+@survey_app.command("close", cls=HelpfulCommand)
+def close(
+    folder: _ServiceFolder,
+    survey: SurveyPath,
+    output: building.Output,
+    force: building.Force = False,
+    json: building.Json = False,
+) -> None:
+    """Close a survey, and release its answers.
+
+    Nobody can answer any more. The answers become a signed release, charged to the ledger of the
+    service, and are then deleted from the store.
+    """
+    from suffice.owner.ledger import Ledger
+    from suffice.owner.survey import load_survey, release_survey
+
+    check_outputs(output, reads=(survey,), force=force)
+    settings, store = _served(folder)
+    loaded = load_survey(survey)
+    building = ReleaseOptions(
+        output=output, no_ledger=True, sign=settings.key, force=force, json=json
+    )
+    with progress("reading answers"):
+        release = release_survey(loaded, Ledger(settings.ledger), store)
+    write_release(release, building)
+    store.forget(loaded.id)
 
 
 def _answer_files(paths: Sequence[Path]) -> list[Path]:

@@ -5,8 +5,10 @@ answer at random, on the participant's own machine. This module writes the quest
 the answers.
 """
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -16,12 +18,15 @@ import numpy as np
 from suffice import participant, strict_json
 from suffice.engines.engine import Stream
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
+from suffice.owner.answers import AnswerStore
+from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.log import Kind
 from suffice.owner.mechanism import Mechanism, Payment, Procedure, Public, make_release
 from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
 from suffice.owner.source import Source
 from suffice.participant import MOST_BYTES, Survey
 from suffice.privacy.events import check_delta
-from suffice.privacy.guarantee import Assumption, Guarantee
+from suffice.privacy.guarantee import Assumption, Budget, Guarantee
 from suffice.privacy.response import Response
 from suffice.releases.columns import Flips, SpreadColumn
 from suffice.releases.file import read_bounded
@@ -170,6 +175,102 @@ def load_survey(source: str | Path | bytes) -> Survey:
         raise CorruptFileError(str(error)) from None
 
 
+class AnswerForm:
+    """Reads the answers to one survey: each is checked, and packed as one row of bytes.
+
+    A row has one byte for each question with states, the number of the state, and eight for each
+    number (IEEE 754, the smallest byte first), in the order of the survey.
+    """
+
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+        self._codes = {
+            name: {state: code for code, state in enumerate(noise.states)}
+            for name, noise in survey.noises.items()
+            if isinstance(noise, participant.Choice)
+        }
+        kinds = ["u1" if name in self._codes else "<f8" for name in survey.noises]
+        self._row = np.dtype([(f"{k}", kind) for k, kind in enumerate(kinds)])
+        self._pack = struct.Struct("<" + "".join("B" if k == "u1" else "d" for k in kinds)).pack
+
+    def read(self, data: bytes) -> tuple[str, bytes]:
+        """Return token and row of an answer file, after checking all of it."""
+        sheet = strict_json.parse(data)
+        fields = {"suffice", "version", "survey", "token", "answers"}
+        if not isinstance(sheet, dict) or set(sheet) != fields or sheet["suffice"] != "answer":
+            raise CorruptFileError("it is not an answer to a survey.")
+        if sheet["version"] is True or sheet["version"] != 1:
+            raise CorruptFileError("this version of suffice does not read its version.")
+        if sheet["survey"] != self.survey.id:
+            raise CorruptFileError("it answers another survey.")
+        if not re.fullmatch("[0-9a-f]{32}", strict_json.text(sheet["token"])):
+            raise CorruptFileError("its token is malformed.")
+        answers = sheet["answers"]
+        if not isinstance(answers, dict) or answers.keys() != self.survey.noises.keys():
+            raise CorruptFileError("it does not answer every question once.")
+        for name, noise in self.survey.noises.items():
+            if not noise.fits(answers[name]):
+                honest = ""  # what an honest answer looks like, where that is short
+                if isinstance(noise, participant.Number):
+                    least, most = noise.limits
+                    honest = f": it must be a multiple of {noise.step:g} between {least:.6g} and"
+                    honest += f" {most:.6g}"
+                raise CorruptFileError(
+                    f"its answer to {name!r} cannot have come from this survey{honest}."
+                )
+        cells = (
+            self._codes[name][answers[name]] if name in self._codes else answers[name]
+            for name in self.survey.noises
+        )
+        return sheet["token"], self._pack(*cells)
+
+    def read_files(self, files: Sequence[str | Path]) -> Iterator[bytes]:
+        """Yield the rows of all answer files, in the order of their tokens, or raise."""
+        if not files:
+            raise ParameterError("There are no answer files.")
+        rows: dict[str, tuple[bytes, str | Path]] = {}
+        troubles = []
+        for path in files:
+            try:
+                token, row = self.read(read_bounded(Path(path), MOST_BYTES))
+            except CorruptFileError as error:
+                troubles.append(f"{path}: {error}")
+                continue
+            if token in rows:
+                sender = rows[token][1]
+                same = Path(path).resolve() == Path(sender).resolve()
+                again = "it is listed twice." if same else f"same participant as {sender}."
+                troubles.append(f"{path}: {again}")
+            else:
+                rows[token] = row, path
+        if troubles:
+            more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
+            raise ReleaseError(
+                f"{len(troubles)} of {len(files)} answer files cannot be used. Leave them out, or"
+                f" ask for them again. {' '.join(troubles[:_SHOWN])}{more}"
+            )
+        yield b"".join(rows[token][0] for token in sorted(rows))
+
+    def columns(self, blocks: Iterable[bytes]) -> dict[str, np.ndarray]:
+        """Return the arrays of a release of records."""
+        parts = [np.frombuffer(block, dtype=self._row) for block in blocks]
+        rows = np.concatenate(parts) if parts else np.empty(0, dtype=self._row)
+        names, label = list(self.survey.noises), self.survey.content["label"]
+        columns = {name: rows[f"{k}"] for k, name in enumerate(names)}
+        codes = [columns[name] for name in self._codes if name != label]
+        values = [columns[name] for name in names if name not in self._codes]
+        return {
+            "answers": np.ascontiguousarray(columns[label]),
+            "codes": np.stack(codes, axis=1) if codes else np.empty((len(rows), 0), np.uint8),
+            "values": np.stack(values, axis=1) if values else np.empty((len(rows), 0)),
+        }
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row has."""
+        return self._row.itemsize
+
+
 def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
     """Return the answers of a survey as one release of randomised records.
 
@@ -192,98 +293,100 @@ def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
     ReleaseError
         If files cannot be used: it names them, and nothing is released.
     """
-    source = _AnswerFiles(tuple(answers), workers=1)
-    return make_release(_Collection(survey), source, Payment(None))  # see above
+    form = AnswerForm(survey)
+    source = _Answers(lambda: form.read_files(answers), workers=1)
+    return make_release(_Collection(form), source, Payment(None))  # see above
+
+
+def open_survey(
+    survey: Survey, place: str | Path, store: AnswerStore, invitations: Sequence[str] | None
+) -> None:
+    """Let people answer a survey through a service; the ledger's log has an entry for that.
+
+    In the ledger at ``place``, the survey is a data set with the name of `name_in_ledger`. Its
+    budgets are what the survey promises: the one release of its answers is all that can be charged.
+    With None for ``invitations``, whoever has the address may answer.
+    """
+    form = AnswerForm(survey)
+    source = _Answers(lambda: (), workers=1)
+    promised = _CollectedRecords(_Collection(form).public(source)).guarantees(_Sheets(form))
+    budgets = {str(g.unit): Budget(g.epsilon or 0.0, g.delta) for g in promised}
+    Ledger(place, {name_in_ledger(survey): budgets})
+    store.open(survey, invitations)
+
+
+def release_survey(survey: Survey, ledger: Ledger, store: AnswerStore) -> Release:
+    """Close a survey and release its answers, charged like everything else.
+
+    The order of answers is that of random tokens. Whoever asks again gets the same bytes from the
+    ledger, until `AnswerStore.forget` has deleted the answers.
+    """
+    name, form = name_in_ledger(survey), AnswerForm(survey)
+    opened = store.survey(survey.id)
+    if opened is not None and opened.state == "released":
+        raise ParameterError("This survey was released, and its answers are deleted.")
+    count = store.close(survey.id)
+    ledger.record_answer(name, Kind.CLOSED, {"answers": count})
+    if not count:
+        raise ParameterError("Nobody answered this survey, so there is nothing to release.")
+    source = _Answers(lambda: store.blocks(survey.id), workers=1)
+    return make_release(_Collection(form), source, Payment(ledger, name, request=survey.id))
+
+
+def name_in_ledger(survey: Survey) -> str:
+    """Return the name of the data set that a survey is in a ledger."""
+    return f"survey {survey.id}"
 
 
 @dataclass(frozen=True)
-class _AnswerFiles(Source):
-    """The answer files of a survey; its labels are in them."""
+class _Answers(Source):
+    """Packed answers to a survey, as a function that reads them; the labels are among them."""
 
     def check(self) -> None:
-        """Nothing: every file is checked as it is read."""
+        """Nothing: every answer was checked when it was packed."""
 
 
 @dataclass(frozen=True)
 class _Answered(Public):
-    """A survey, what it declares of its answers, and the files that came back."""
+    """A survey, what it declares of its answers, and how they are read."""
 
-    survey: Survey
-    files: Sequence[str | Path]
+    form: AnswerForm
+    read: Callable[[], Iterable[bytes]]
     records: DeclaredRecords
     classes: tuple[Any, ...]
 
     def parts(self) -> Sequence[Stream]:
-        """Return all files as one batch."""
-        return [Stream(lambda: [self.files], "Answers are gathered on the organisers' machine.")]
+        """Return all answers as one stream."""
+        return [Stream(self.read, "Answers are gathered on the organisers' machine.")]
 
 
 class _Sheets:
-    """The answers of every participant; an accumulator over lists of files, never merged."""
+    """The packed answers of every participant; an accumulator over blocks of rows, never merged."""
 
-    fingerprint = b""  # no ledger knows them
+    def __init__(self, form: AnswerForm) -> None:
+        self.form = form
+        self.blocks: list[bytes] = []
 
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
-        self._rows: list[dict[str, Any]] = []
-
-    def update(self, batch: Sequence[str | Path]) -> None:
-        """Take in all answer files, in the order of their tokens, or raise."""
-        sheets: dict[str, dict[str, Any]] = {}
-        sender: dict[str, str | Path] = {}
-        troubles = []
-        for path in batch:
-            try:
-                token, answers = _sheet(Path(path), self._survey)
-            except CorruptFileError as error:
-                troubles.append(f"{path}: {error}")
-                continue
-            if token in sheets:
-                same = Path(path).resolve() == Path(sender[token]).resolve()
-                again = "it is listed twice." if same else f"same participant as {sender[token]}."
-                troubles.append(f"{path}: {again}")
-            else:
-                sheets[token], sender[token] = answers, path
-        if troubles:
-            more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
-            raise ReleaseError(
-                f"{len(troubles)} of {len(batch)} answer files cannot be used. Leave them out, or"
-                f" ask for them again. {' '.join(troubles[:_SHOWN])}{more}"
-            )
-        if not sheets:
-            raise ParameterError("There are no answer files.")
-        self._rows = [sheets[token] for token in sorted(sheets)]
+    def update(self, batch: bytes) -> None:
+        """Take in a block of rows."""
+        self.blocks.append(batch)
 
     def merge(self, other: Self) -> None:
-        """Take in nothing: all files are one batch."""
+        """Take in nothing: all answers are one stream."""
         raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A digest of all answers."""
+        digest = hashlib.sha256()
+        for block in self.blocks:
+            digest.update(block)
+        return digest.digest()
 
     @property
     def count(self) -> int:
         """The number of participants."""
-        return len(self._rows)
-
-    def result(self) -> dict[str, np.ndarray]:
-        """Return the arrays of a release of records."""
-        answers = np.empty(0, dtype=np.uint8)
-        codes, values = [], []
-        for name, noise in self._survey.noises.items():
-            cells = [row[name] for row in self._rows]
-            if isinstance(noise, participant.Number):
-                values.append(np.array(cells, dtype=np.float64))
-                continue
-            code_of = {state: code for code, state in enumerate(noise.states)}
-            coded = np.array([code_of[cell] for cell in cells], dtype=np.uint8)
-            if name == self._survey.content["label"]:
-                answers = coded
-            else:
-                codes.append(coded)
-        empty = len(self._rows), 0
-        return {
-            "answers": answers,
-            "codes": np.stack(codes, axis=1) if codes else np.empty(empty, dtype=np.uint8),
-            "values": np.stack(values, axis=1) if values else np.empty(empty),
-        }
+        return sum(map(len, self.blocks)) // self.form.row_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,12 +399,12 @@ class _CollectedRecords(Procedure[_Sheets]):
     def accumulator(self, *, identified: bool) -> _Sheets:
         """Return an empty set of answers."""
         del identified
-        return _Sheets(self.public.survey)
+        return _Sheets(self.public.form)
 
     def guarantees(self, exact: _Sheets) -> tuple[Guarantee, ...]:
         """Return what the survey promised, and what that rests on."""
         del exact
-        survey = self.public.survey
+        survey = self.public.form.survey
         own_side = Assumption(
             f"participants randomised their own answers as survey {survey.id[:23]} asks, once each",
             "answers were checked for their form and for tokens that occur twice",
@@ -313,59 +416,32 @@ class _CollectedRecords(Procedure[_Sheets]):
 
     def parameters(self, exact: _Sheets) -> Mapping[str, Any]:
         """Return the public description of the request."""
-        return {"kind": self.kind, "survey": self.public.survey.id, "records": exact.count}
+        return {"kind": self.kind, "survey": self.public.form.survey.id, "records": exact.count}
 
     def draw(self, exact: _Sheets, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release of what participants sent."""
-        return self.public.records.release(exact.result(), self.public.classes, guarantees)
+        arrays = exact.form.columns(exact.blocks)
+        return self.public.records.release(arrays, self.public.classes, guarantees)
 
 
 @dataclass(frozen=True)
 class _Collection(Mechanism[_Answered]):
     """Publish the answers to a survey. Protects each answer, which came randomised."""
 
-    survey: Survey
+    form: AnswerForm
 
     def public(self, source: Source) -> _Answered:
         """Return what the survey declares of its answers."""
-        columns = {}
-        for question in self.survey.content["questions"]:
+        columns, content = {}, self.form.survey.content
+        for question in content["questions"]:
             column = {key: v for key, v in question.items() if key not in {"text", "guarantee"}}
             columns[question["name"]] = SpreadColumn.from_json(column)
-        label = columns.pop(self.survey.content["label"])
+        label = columns.pop(content["label"])
         assert isinstance(label.noise, Flips)  # noqa: S101  # for the type checker
         channels = {column.noise: channel_of(column.noise) for column in columns.values()}
         records = DeclaredRecords(tuple(columns.values()), channels, response_of(label.noise))
-        return _Answered(self.survey, source.data, records, label.states or ())
+        return _Answered(self.form, source.data, records, label.states or ())
 
     def choose(self, public: _Answered) -> _CollectedRecords:
         """Return the records as they came: nothing is chosen."""
         return _CollectedRecords(public)
-
-
-def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
-    """Return token and answers of one file, after checking all of it."""
-    sheet = strict_json.parse(read_bounded(path, MOST_BYTES))
-    fields = {"suffice", "version", "survey", "token", "answers"}
-    if not isinstance(sheet, dict) or set(sheet) != fields or sheet["suffice"] != "answer":
-        raise CorruptFileError("it is not an answer to a survey.")
-    if sheet["version"] is True or sheet["version"] != 1:
-        raise CorruptFileError("this version of suffice does not read its version.")
-    if sheet["survey"] != survey.id:
-        raise CorruptFileError("it answers another survey.")
-    if not re.fullmatch("[0-9a-f]{32}", strict_json.text(sheet["token"])):
-        raise CorruptFileError("its token is malformed.")
-    answers = sheet["answers"]
-    if not isinstance(answers, dict) or answers.keys() != survey.noises.keys():
-        raise CorruptFileError("it does not answer every question once.")
-    for name, noise in survey.noises.items():
-        if not noise.fits(answers[name]):
-            honest = ""  # what an honest answer looks like, where that is short
-            if isinstance(noise, participant.Number):
-                least, most = noise.limits
-                honest = f": it must be a multiple of {noise.step:g} between {least:.6g} and"
-                honest += f" {most:.6g}"
-            raise CorruptFileError(
-                f"its answer to {name!r} cannot have come from this survey{honest}."
-            )
-    return sheet["token"], answers

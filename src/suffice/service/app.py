@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from suffice._version import __version__
 from suffice.errors import ParameterError, ServiceError, SufficeError
+from suffice.owner.answers import AnswerStore
 from suffice.service.api import HealthDocument, api_router, json_response, returns
 from suffice.service.limits import Connection, Guard
 from suffice.service.operation import LOGGER
@@ -30,6 +31,7 @@ from suffice.service.pages import install_pages
 from suffice.service.problems import install_problems
 from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
+from suffice.service.surveys import install_surveys
 from suffice.service.workers import Service
 
 _READY: dict[int | str, dict[str, Any]] = {
@@ -73,6 +75,8 @@ def make_app(settings: Settings) -> FastAPI:
 
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service)
+    if settings.answers is not None:
+        install_surveys(app, service, AnswerStore(settings.answers))
     return app
 
 

@@ -28,6 +28,9 @@ organisation = "Clinic of Example"
 ledger = "clinic.ledger"
 # Signs every release. Several servers need the same key.
 key = "clinic.key"
+# People answer surveys here (`suffice survey open`). Their answers have a file of their own, or
+# a schema of their own: "postgresql://HOST/DATABASE#answers".
+# answers = "clinic.answers"
 
 [server]
 # Other machines can reach the service only with TLS, or behind a proxy that adds TLS.
@@ -241,14 +244,15 @@ class Settings:
     organisation: str  # as learners and officers are shown it
     ledger: str  # is charged; tokens and proposals are in its database too
     key: Path  # the private key that signs releases
-    datasets: Mapping[str, ServedData]  # by their name in the ledger
+    datasets: Mapping[str, ServedData] = field(default_factory=dict)  # by name in the ledger
+    answers: str | None = None  # where people's answers to surveys are; without it, nobody answers
     server: Server = field(default_factory=Server)
     operation: Operation = field(default_factory=Operation)
     limits: Limits = field(default_factory=Limits)
     sign_in: SignIn | None = None  # owners and officers sign in with tokens
 
     def __post_init__(self) -> None:
-        if not self.datasets:
+        if not self.datasets and self.answers is None:
             raise ParameterError("The settings name no data set. Add a part [datasets.NAME].")
 
     @classmethod
@@ -276,6 +280,7 @@ class Settings:
             settings,
             ledger=_place(settings.ledger, folder),
             key=folder / settings.key,
+            answers=settings.answers and _place(settings.answers, folder),
             datasets={n: replace(d, table=_place(d.table, folder)) for n, d in datasets.items()},
             server=replace(
                 server,

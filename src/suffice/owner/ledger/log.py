@@ -67,6 +67,7 @@ class Kind(StrEnum):
     REVOKED = "revoked"
     ARCHIVED = "archived"
     DECISION = "decision"
+    CLOSED = "closed"
 
 
 # What people are shown instead.
@@ -85,6 +86,7 @@ KINDS: Mapping[str, str] = {
     "revoked": "token revoked",
     "archived": "outputs archived",
     "decision": "owner decided",
+    "closed": "survey closed",
 }
 
 

@@ -349,6 +349,25 @@ class PostgresStore(Store):
                 self._check_held(db, claim)
             yield Tables(_Statements(db))
 
+    def prepare_apart(self, tables: Sequence[str]) -> None:
+        """Make tables that are no ledger's, in a schema that holds none, if they are missing."""
+        with self._translated():
+            self._check_server()
+        with self.apart() as db:
+            if _exists(db):
+                raise ParameterError(
+                    f"{self.path} holds a ledger. Name another schema: add #NAME to the address."
+                )
+            for statement in (f"CREATE SCHEMA IF NOT EXISTS {self._schema}", *tables):
+                db.execute(statement.replace(" BLOB", " BYTEA").replace(" WITHOUT ROWID", ""))
+
+    @contextmanager
+    def apart(self) -> Iterator[Any]:
+        """Yield a transaction, as in `writing`, of tables that are no ledger's."""
+        with self._writer, self._transaction(_WRITING) as db:
+            db.execute(_ALONE, (self._key,))
+            yield _Statements(db)
+
     def claim(self) -> SessionClaim:
         """Return a new lock, held by the caller."""
         with self._translated():

@@ -1,0 +1,207 @@
+"""Doors for people: the survey's bytes, the participant's page, and the way back for an answer.
+
+Nothing is written down about who asks: no time, no address, no line of a log, no count. Requests
+are limited by invitation, and where everybody may answer by survey; never by address, because a
+clinic is one address.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from suffice import strict_json
+from suffice.errors import CorruptFileError
+from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
+from suffice.owner.survey import AnswerForm, load_survey
+from suffice.owner.survey_page import page_of
+from suffice.service.auth import Session, Sessions
+from suffice.service.limits import RequestRate, read_json
+from suffice.service.pages import Renderer
+from suffice.service.problems import Problem, problem_response, problem_responses
+from suffice.service.workers import Digest, Service
+
+_ANSWERS: dict[Outcome, tuple[HTTPStatus, str]] = {
+    Outcome.TAKEN: (HTTPStatus.CREATED, "Your answer is stored."),
+    Outcome.AGAIN: (HTTPStatus.OK, "Your answer was stored before."),
+    Outcome.OTHER: (
+        HTTPStatus.CONFLICT,
+        "Another answer came with this invitation. The first one counts.",
+    ),
+    Outcome.UNKNOWN: (HTTPStatus.NOT_FOUND, "Nobody was invited to this survey in this way."),
+    Outcome.CLOSED: (HTTPStatus.GONE, "This survey is closed. Your answer was not stored."),
+}
+_KEY = re.compile("[0-9a-f]{32}")  # 128 bits
+_BODY = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["invitation", "r", "answer"],
+    "properties": {
+        "invitation": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        "r": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        "answer": {"type": "string"},
+    },
+}
+
+
+class Door:
+    """Takes the answers to all surveys; those that arrive together are stored together."""
+
+    most_at_once = 200  # answers in one transaction
+    tries_per_minute = 30  # with one invitation
+    answers_per_minute = 6000  # to one survey that is open to everybody; and guesses at others
+
+    def __init__(self, store: AnswerStore) -> None:
+        self.store = store
+        self._forms: dict[str, tuple[AnswerForm, bool]] = {}
+        self._waiting: list[tuple[Sent, asyncio.Future[Outcome]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._by_invitation = RequestRate(self.tries_per_minute)
+        self._by_survey = RequestRate(self.answers_per_minute)
+
+    async def form(self, identity: str) -> tuple[AnswerForm, bool]:
+        """Return how answers to a survey are read, and whether it is by invitation."""
+        if identity not in self._forms:
+            opened = await run_in_threadpool(self.found, identity)
+            self._forms[identity] = AnswerForm(load_survey(opened.body)), opened.invited
+        return self._forms[identity]
+
+    def found(self, identity: str) -> Opened:
+        """Return a survey, or raise."""
+        opened = self.store.survey(identity)
+        if opened is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "There is no such survey here.")
+        return opened
+
+    async def take(self, request: Request, identity: str) -> Outcome:
+        """Store the answer in a request; once it is acknowledged it is durable."""
+        form, invited = await self.form(identity)
+        body = await read_json(request, 10_000 + 4 * len(form.survey.data))
+        try:
+            value = strict_json.parse(body)
+            invitation, r, sheet = (str(value[name]) for name in ("invitation", "r", "answer"))
+            whole = value.keys() == {"invitation", "r", "answer"}
+            if not whole or not _KEY.fullmatch(invitation) or not _KEY.fullmatch(r):
+                raise CorruptFileError("its parts are not those of an answer.")  # noqa: TRY301
+            self._by_invitation.check(f"{identity} {invitation}")
+            if not invited:
+                self._by_survey.check(identity)
+            data = sheet.encode()
+            sent = Sent.of(identity, invitation, r, data, form.read(data)[1])
+        except (CorruptFileError, AttributeError, LookupError, TypeError, ValueError):
+            detail = "This is not an answer to this survey."  # what was sent is not repeated
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail) from None
+        outcome = await self.stored(sent)
+        if outcome is Outcome.UNKNOWN:
+            self._by_survey.check(f"{identity} guesses")
+        return outcome
+
+    async def stored(self, sent: Sent) -> Outcome:
+        """Hand an answer to the next transaction, and wait until that is durable."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((sent, future))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self.write())
+        return await future
+
+    async def write(self) -> None:
+        """Store what waits, one transaction after the other."""
+        while self._waiting:
+            group = self._waiting[: self.most_at_once]
+            del self._waiting[: self.most_at_once]
+            outcomes: Sequence[Outcome | Exception]
+            try:
+                outcomes = await run_in_threadpool(self.store.take, [sent for sent, _ in group])
+            except Exception as error:  # noqa: BLE001  # each request answers it
+                outcomes = [error] * len(group)
+            for (_, future), outcome in zip(group, outcomes, strict=True):
+                if future.done():  # its sender is gone
+                    continue
+                if isinstance(outcome, Exception):
+                    future.set_exception(outcome)
+                else:
+                    future.set_result(outcome)
+
+
+def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
+    """Add the doors for people to an application, and the page of those who ask."""
+    prefix, door = service.settings.server.prefix, Door(store)
+    people, pages = APIRouter(), APIRouter()
+    failures = problem_responses(
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.GONE,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    )
+
+    @people.get("/surveys/{digest}", responses=failures, response_class=Response)
+    async def survey(digest: Digest) -> Response:
+        """Return the survey's file, byte by byte."""
+        try:
+            opened = await run_in_threadpool(door.found, digest)
+        except Problem as problem:  # answered here: the log says nothing about people
+            return problem_response(problem.status, problem.detail, problem.headers)
+        return Response(opened.body, media_type="application/json")
+
+    described: Any = {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _BODY}},
+        }
+    }
+
+    @people.post(
+        "/surveys/{digest}/answers",
+        responses={201: {"description": "Stored."}, **failures},
+        openapi_extra=described,
+        response_class=Response,
+    )
+    async def answer(request: Request, digest: Digest) -> Response:
+        """Take one answer: the same one again is 200, another one with that invitation 409."""
+        try:
+            outcome = await door.take(request, digest)
+        except Problem as problem:
+            return problem_response(problem.status, problem.detail, problem.headers)
+        status, detail = _ANSWERS[outcome]
+        if outcome in (Outcome.TAKEN, Outcome.AGAIN):
+            return Response(status_code=status)
+        return problem_response(status, detail)
+
+    @pages.get("/surveys/{digest}")
+    async def page(digest: Digest) -> Response:
+        try:
+            opened = await run_in_threadpool(door.found, digest)
+        except Problem as problem:
+            return problem_response(problem.status, problem.detail, problem.headers)
+        text, policy = page_of(load_survey(opened.body), "invited" if opened.invited else "open")
+        headers = {
+            "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
+            "Referrer-Policy": "no-referrer",
+        }
+        return HTMLResponse(text, headers=headers)
+
+    sessions = Sessions(service.settings, service.records)
+    renderer = Renderer(service.settings)
+
+    @pages.get("/surveys")
+    def listed(session: Session = Depends(sessions.find)) -> Response:  # noqa: B008, FAST002  # of the framework
+        rows = []
+        for identity in store.surveys():
+            opened = door.found(identity)
+            title = load_survey(opened.body).content["title"]
+            rows.append((identity, title, opened, store.answered(identity)))
+        return renderer.page("surveys.html", session, rows=rows)
+
+    app.include_router(people, prefix=f"{prefix}/v1")
+    app.include_router(pages, prefix=prefix, include_in_schema=False)
