@@ -375,6 +375,10 @@ class _Sheets:
         """Take in nothing: all answers are one stream."""
         raise NotImplementedError
 
+    def result(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a release of records."""
+        return self.form.columns(self.blocks)
+
     @property
     def fingerprint(self) -> bytes:
         """A digest of all answers."""
@@ -420,8 +424,7 @@ class _CollectedRecords(Procedure[_Sheets]):
 
     def draw(self, exact: _Sheets, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release of what participants sent."""
-        arrays = exact.form.columns(exact.blocks)
-        return self.public.records.release(arrays, self.public.classes, guarantees)
+        return self.public.records.release(exact.result(), self.public.classes, guarantees)
 
 
 @dataclass(frozen=True)
