@@ -62,7 +62,8 @@ def plant(mutant: Mutant, package: Path) -> dict[Path, str]:
             raise StaleMutantError(f"{mutant.name}: what it puts into {place.file} changes nothing")
         changed[path] = source.replace(place.text, place.replacement)
     for path, source in changed.items():
-        ast.parse(source, str(path))
+        if path.suffix == ".py":
+            ast.parse(source, str(path))
     return changed
 
 

@@ -308,9 +308,17 @@ def test_a_group_hides_who_is_who_in_it_until_closing(postgres_url):
     assert max(found.values()) <= MOST_BY_CHANCE
 
 
+def test_an_open_store_cannot_be_tried(tmp_path):
+    _, truth = filled(str(tmp_path / "answers"))
+    assert attacks_on_file(tmp_path / "answers", truth)["trying"] == 0
+
+
 def test_broken_copies_are_linked(tmp_path):
     invitations = new_invitations(PEOPLE)
-    truth = {one: s.answer for one, s in zip(invitations, sent_by(invitations, sheets(PEOPLE)), strict=True)}
+    truth = {
+        one: s.answer
+        for one, s in zip(invitations, sent_by(invitations, sheets(PEOPLE)), strict=True)
+    }
     db = sqlite3.connect(tmp_path / "broken")
     db.execute("CREATE TABLE spent (hash BLOB, proof BLOB)")  # with row ids
     db.execute("CREATE TABLE answers (answer BLOB)")

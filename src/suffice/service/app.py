@@ -73,10 +73,10 @@ def make_app(settings: Settings) -> FastAPI:
         """Say by the status alone whether the service can grant."""
         return Response(status_code=200 if (await readiness.report()).ready else 503)
 
+    if settings.answers is not None:  # first: the routes that most requests ask for
+        install_surveys(app, service, AnswerStore(settings.answers))
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service)
-    if settings.answers is not None:
-        install_surveys(app, service, AnswerStore(settings.answers))
     return app
 
 

@@ -52,6 +52,7 @@ class Renderer:
 
     def __init__(self, settings: Settings) -> None:
         self._organisation, self._prefix = settings.organisation, settings.server.prefix
+        self._asks_people = settings.answers is not None
         self._templates = Environment(
             loader=FileSystemLoader(_FOLDER / "templates"),
             autoescape=True,
@@ -78,6 +79,7 @@ class Renderer:
         common = {
             "organisation": self._organisation,
             "prefix": self._prefix,
+            "asks_people": self._asks_people,
             "session": session,
             "problem": values.pop("problem", None),
             "for_print": values.pop("for_print", False),

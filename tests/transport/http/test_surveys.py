@@ -3,10 +3,10 @@
 import asyncio
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -82,8 +82,7 @@ def test_limits_are_by_invitation_and_never_by_address(asked, monkeypatch):
     monkeypatch.setattr(Door, "tries_per_minute", 3)
     monkeypatch.setattr(Door, "answers_per_minute", 2)
     _, store, invitations = asked
-    place = os.path.dirname(store.place)
-    app = make_app(Settings.load(place))
+    app = make_app(Settings.load(Path(store.place).parent))
     first, *others = invitations
     body = body_of(first, sheet_of())
     assert [post(app, body).status_code for _ in range(4)] == [201, 200, 200, 429]
@@ -169,7 +168,7 @@ def test_a_crowd_from_one_address_and_a_killed_server(tmp_path, kind, request):
     with running(clinic) as (url, process):
 
         async def kill() -> None:
-            while answers_in(store) < people // 4:
+            while answers_in(store) < people // 4:  # noqa: ASYNC110  # another process writes
                 await asyncio.sleep(0.01)
             process.send_signal(signal.SIGKILL)
 
@@ -209,7 +208,9 @@ def test_an_organiser_opens_reminds_closes_and_releases(tmp_path):
     suffice(*opened, "--invitations", 20, "-o", links)
     rows = [line.split(",") for line in links.read_text().splitlines()[1:]]
     assert len(rows) == 20
-    assert {link for one, link in rows if link == f"https://clinic.example/surveys/{SURVEY.id}#{one}"}
+    assert {
+        link for one, link in rows if link == f"https://clinic.example/surveys/{SURVEY.id}#{one}"
+    }
     app = make_app(Settings.load(clinic.folder))
     for one, _ in rows[:12]:
         assert post(app, body_of(one, sheet_of())).status_code == 201
