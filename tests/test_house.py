@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 65_055,
-    "modules": 173,
+    "lines": 65_916,
+    "modules": 176,
     "lone": 26,
     "protocols": 6,
     "constants": 459,

@@ -156,13 +156,16 @@ def crowd(folder: Path, place: str, people: int) -> list[dict]:
             refused += sum(code != 201 for code in codes)
             ours.append(seconds)
             theirs.append(timed(other, "/answers", part)[0])
-    print(f"{name}: {people / median(ours):,.0f} answers a second, bare {people / median(theirs):,.0f}")
+    print(
+        f"{name}: {people / median(ours):,.0f} answers a second,"
+        f" bare {people / median(theirs):,.0f}"
+    )
     part, invited = bodies[TURNS * people :], invitations[TURNS * people :]
     with serving(folder) as (url, process):
 
         async def killed() -> list[int]:
             async def kill() -> None:
-                while len(store.unused(survey.id, invited)) > 2 * people // 3:
+                while len(store.unused(survey.id, invited)) > 2 * people // 3:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
                 process.kill()
 

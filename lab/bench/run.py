@@ -38,6 +38,7 @@ BENCHMARKS = {
     "engines": Bench("engines", ()),
     "databases": Bench("databases", ()),
     "service": Bench("service", ()),
+    "answering": Bench("answering", ()),
     "growth": Bench("growth", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),

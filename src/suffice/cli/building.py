@@ -156,6 +156,15 @@ survey new: write a survey whose answers are changed at random, one in four
       --text "relapse=Did you relapse?" --flip 0.25 -o survey.json
 survey respond: answer a survey; leave --truth out to be asked instead
   suffice survey respond survey.json --truth relapse=no -o mine.json
+survey page: write a page on which a person answers without a network
+  suffice survey page survey.json -o offline.html
+survey open: invite 500 people through a service, each with a link of their own
+  suffice survey open clinic survey.json --address https://clinic.example \
+      --invitations 500 -o links.csv
+survey status: see how many people have answered
+  suffice survey status clinic
+survey close: end a survey of a service, and release its answers
+  suffice survey close clinic survey.json -o people.suffice
 survey collect: gather answer files into one release
   suffice survey collect survey.json mine.json -o survey.suffice
 audit: attack the mechanisms that change labels at random

@@ -30,7 +30,7 @@ ledger = "clinic.ledger"
 key = "clinic.key"
 # People answer surveys here (`suffice survey open`). Their answers have a file of their own, or
 # a schema of their own: "postgresql://HOST/DATABASE#answers".
-# answers = "clinic.answers"
+answers = "clinic.answers"
 
 [server]
 # Other machines can reach the service only with TLS, or behind a proxy that adds TLS.
