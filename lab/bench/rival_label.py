@@ -32,6 +32,8 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+import suffice as sf
+from suffice.learner.fit import fit
 from suffice.learner.noisy_labels import NoisyLabelClassifier
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.problem import design_matrix
@@ -345,6 +347,39 @@ def _noisy_labels(
         yield "", draw, model.predict_proba(data.test_table)
 
 
+def _by_default(
+    data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Release and learn without options: the rule picks the map and the learner."""
+    del rng
+    promise = {"epsilon": epsilon, "delta": DELTA, "classes": range(data.classes)}
+    for draw in range(draws):
+        made = sf.release(data.table, data.labels, private="labels", ledger=None, **promise)
+        yield "", draw, fit(made, data.table).predict_proba(data.test_table)
+
+
+def _exact(
+    data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Learn boosted trees from exact labels, which nothing protects: the settings of scikit-learn.
+
+    Epsilon and draws mean nothing here.
+    """
+    del epsilon, draws, rng
+    rows, test = data.rows
+    model = HistGradientBoostingClassifier(random_state=0).fit(rows, data.labels)
+    yield "", 0, model.predict_proba(test)
+
+
+def _larger_class(
+    data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """State the class proportions of the exact labels for every row."""
+    del epsilon, draws, rng
+    counts = np.bincount(data.labels, minlength=data.classes)
+    yield "", 0, np.tile(counts / counts.sum(), (len(data.test_labels), 1))
+
+
 Method = Callable[[LabelSplit, float, int, np.random.Generator], Predictions]
 
 # One more method, such as a rule that picks among ours, is one more entry.
@@ -362,5 +397,8 @@ METHODS: Mapping[str, Method] = {
     "operator of ranks, degree 2": partial(_operator, feature_map=_PRODUCTS),
     "noisy labels, logistic": partial(_noisy_labels, estimator="logistic"),
     "noisy labels": partial(_noisy_labels, estimator="hist-gradient-boosting"),
+    "default": _by_default,
+    "exact labels": _exact,
+    "larger class": _larger_class,
 }
 LOCAL = ("response", "response, trees", "lp-1st", "noisy labels, logistic", "noisy labels")
