@@ -414,7 +414,9 @@ def calibrate_model(
         calibrated[-1] = found.shift - found.shift.mean()
     # The nearest link has the mean product of all likely ones.
     expected = found.slope * float((found.apply(scores) * scores).sum(axis=1).mean())
-    return calibrated, Link(expected, found.slope * error, shares, deviations)
+    # The interval reaches as far beyond its noise as the prior of slopes moved the product.
+    moved = abs(found.slope * product - expected) / float(ndtri(0.975))
+    return calibrated, Link(expected, found.slope * error + moved, shares, deviations)
 
 
 @dataclass(frozen=True, eq=False)

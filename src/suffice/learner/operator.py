@@ -322,8 +322,11 @@ class FactoredClassifier(FiguredModel):
             denoised = denoise(problems, noise, votes=votes, tuned=self.lam == "auto")
         else:
             denoised = within_rows(problems, noise)
+        joint = problems[0].loss is None and intercept
+        calibrated = denoised.basis is not None and joint and bool(self.releases_) and not votes
         if self.lam == "auto":
-            self.lam_ = choose_penalty(denoised, max_iter=int(self.max_iter))
+            steps = int(self.max_iter)
+            self.lam_ = choose_penalty(denoised, max_iter=steps, calibrated=calibrated)
         else:
             self.lam_ = float(self.lam)
         self.intercept_only_ = False
@@ -332,8 +335,7 @@ class FactoredClassifier(FiguredModel):
             self.intercept_only_ = True
             models = self._solve(denoised)
         basis, link = denoised.basis, None
-        joint = denoised.problems[0].loss is None and intercept
-        if basis is not None and joint and self.releases_ and not votes:
+        if calibrated:
             models[0], link = calibrate_model(
                 denoised.problems[0], models[0], self.lam_, denoised.denoisers[0]
             )

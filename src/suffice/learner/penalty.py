@@ -73,17 +73,19 @@ def optimism(
     return weight**2 * columns * float(np.trace(change)), deviation
 
 
-def choose_penalty(denoised: Denoised, *, max_iter: int) -> float:
+def choose_penalty(denoised: Denoised, *, max_iter: int, calibrated: bool) -> float:
     """Return the weight of the penalty.
 
-    In white coordinates noise is shrunk already, and a ridge bounds what is left of it. Elsewhere
-    the penalty of least estimated risk is taken (`choose_lam`).
+    In white coordinates noise is shrunk already, and a ridge bounds what is left of it: more so
+    where scores are ``calibrated`` later. Elsewhere the penalty of least estimated risk is taken
+    (`choose_lam`).
     """
     first = denoised.problems[0]
     if first.penalty.name == "none":
         return 0.0
     if denoised.basis is not None:
-        return max(denoiser.ridge(first.operator_weight) for denoiser in denoised.denoisers)
+        weight = first.operator_weight
+        return max(d.ridge(weight, calibrated=calibrated) for d in denoised.denoisers)
     noise = denoised.denoisers[0].left_noise if denoised.denoisers else denoised.noise
     return choose_lam(denoised.cleaned, noise, max_iter=max_iter)
 

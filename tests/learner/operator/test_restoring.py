@@ -87,18 +87,23 @@ def test_a_share_of_what_differs_from_the_centre_is_kept(rng, classes):
         assert after.sum(axis=1) == pytest.approx(before.sum(axis=1))
 
 
-@pytest.mark.parametrize(("sampling", "allowed"), [(True, "labels"), (False, "parties")])
+@pytest.mark.parametrize(
+    ("sampling", "calibrated", "allowed"),
+    [(True, False, "as they are"), (True, True, "calibrated"), (False, False, "votes")],
+)
 @pytest.mark.parametrize(("classes", "columns"), [(2, 1), (3, 2)])
-def test_the_ridge_bounds_what_noise_adds_to_a_score(rng, classes, columns, sampling, allowed):
+def test_the_ridge_bounds_what_noise_adds_to_a_score(
+    rng, classes, columns, sampling, calibrated, allowed
+):
     """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
     denoiser = Denoiser.of(*drowned(rng, 0.2, classes)[:2], sampling=sampling)
-    lam = denoiser.ridge(0.5)
+    lam = denoiser.ridge(0.5, calibrated=calibrated)
     white = denoiser.rows.in_basis(denoiser.basis).matrix
     left = denoiser.kept_shares**2 * denoiser.white_noise
     assert columns * 0.25 * np.mean(white**2 @ left) / lam**2 == pytest.approx(
         denoise._MARGIN_VARIANCE[allowed]
     )
-    assert denoiser.ridge(1.0) == pytest.approx(2 * lam)
+    assert denoiser.ridge(1.0, calibrated=calibrated) == pytest.approx(2 * lam)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
