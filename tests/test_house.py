@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 65_916,
+    "lines": 65_926,
     "modules": 176,
     "lone": 26,
     "protocols": 6,

@@ -358,9 +358,7 @@ def _by_default(
         yield "", draw, fit(made, data.table).predict_proba(data.test_table)
 
 
-def _exact(
-    data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
-) -> Predictions:
+def _exact(data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
     """Learn boosted trees from exact labels, which nothing protects: the settings of scikit-learn.
 
     Epsilon and draws mean nothing here.

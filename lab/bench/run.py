@@ -64,6 +64,7 @@ BENCHMARKS = {
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
     "majority": Bench("majority", (), data=True),
+    "ridge": Bench("ridge", ("--draws", "2"), data=True),
     "merged_owners": Bench("merged_owners", (), data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
     "advise": Bench("advise", (), data=True),

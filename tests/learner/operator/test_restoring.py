@@ -91,11 +91,10 @@ def test_a_share_of_what_differs_from_the_centre_is_kept(rng, classes):
     ("sampling", "calibrated", "allowed"),
     [(True, False, "as they are"), (True, True, "calibrated"), (False, False, "votes")],
 )
-@pytest.mark.parametrize(("classes", "columns"), [(2, 1), (3, 2)])
-def test_the_ridge_bounds_what_noise_adds_to_a_score(
-    rng, classes, columns, sampling, calibrated, allowed
-):
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_ridge_bounds_what_noise_adds_to_a_score(rng, classes, sampling, calibrated, allowed):
     """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
+    columns = classes - 1
     denoiser = Denoiser.of(*drowned(rng, 0.2, classes)[:2], sampling=sampling)
     lam = denoiser.ridge(0.5, calibrated=calibrated)
     white = denoiser.rows.in_basis(denoiser.basis).matrix
