@@ -3,9 +3,10 @@
     python lab/bench/growth.py [--proposals N ...] [--times N]
 
 Each ledger has so many proposals: half of them granted, the others countered or refused. Pages,
-balances and grants are asked for in turns, of the full server and of the empty one. An export is
-compared with a plain copy of as many bytes through Starlette, and memory with that of the server
-of the empty ledger.
+balances and grants are asked for in turns, of the full server and of the empty one. Their time on
+a processor, of server and workers, is compared beside the time on the clock: it hardly depends on
+what else the machine does. An export is compared with plain copies of as many bytes through
+Starlette, from memory and from a file, and memory with that of the server of the empty ledger.
 """
 
 import argparse
@@ -39,14 +40,20 @@ from suffice.service.records import ServiceRecords
 DISTINCT = 20  # epsilons among the charges
 MOST_RATIO, MOST_MEMORY, MOST_COPIES = 2.0, 1.3, 5.0
 PLAIN = """
-import sys, uvicorn
+import sys, tempfile, uvicorn
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 data = b"x" * int(sys.argv[1])
 async def copy(request):
     return Response(data, media_type="application/json")
-config = uvicorn.Config(Starlette(routes=[Route("/", copy)]), port=0, log_level="info")
+async def copy_of_file(request):
+    return FileResponse(file.name, media_type="application/json")
+file = tempfile.NamedTemporaryFile()
+file.write(data)
+file.flush()
+routes = [Route("/", copy), Route("/file", copy_of_file)]
+config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="info", access_log=False)
 uvicorn.Server(config).run()
 """
 
@@ -137,6 +144,24 @@ class Reader:
         return len(response.content)
 
 
+def processor(process: int) -> float:
+    """Return the seconds that a process and its children have computed so far."""
+    tasks = [*Path(f"/proc/{process}/task").iterdir()]
+    below = {int(child) for task in tasks for child in (task / "children").read_text().split()}
+    own = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+    return own / 1e9 + sum(map(processor, below))
+
+
+def computed(work, process: int, times: int) -> float:
+    """Return the median of the seconds that a process computes for a piece of work."""
+    seconds = []
+    for _ in range(times):
+        start = processor(process)
+        work()
+        seconds.append(processor(process) - start)
+    return median(seconds)
+
+
 def memory(process: int) -> float:
     """Return the resident megabytes of a process."""
     status = Path(f"/proc/{process}/status").read_text()
@@ -199,10 +224,14 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
                 work(), base()
                 ratio = ratio_of(work, base, options.times)
                 claims.append(claim(f"{name} at {count} proposals, to none", ratio, MOST_RATIO))
+                ratio = computed(work, process, options.times)
+                ratio /= computed(base, empty_process, options.times)
+                claims.append(claim("  the same, computing alone", ratio, MOST_RATIO))
             size = full.export()
             with plain_copy(size) as plain, httpx.Client(base_url=plain, timeout=60) as client:
                 client.get("/")
                 ratio = ratio_of(full.export, lambda: client.get("/").content, options.times)
+                of_file = ratio_of(full.export, lambda: client.get("/file").content, options.times)
             seconds = []
             for _ in range(options.times):
                 start = time.perf_counter()
@@ -211,6 +240,7 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             speeds[count] = median(seconds) / size
             print(f"export of {size / 1e6:.1f} MB in {median(seconds):.2f} s")
             claims.append(claim(f"export of {size / 1e6:.1f} MB, to a copy", ratio, MOST_COPIES))
+            claims.append(claim("  the same, to a copy of a file", of_file, MOST_COPIES))
             grown = memory(process) / memory(empty_process)
             claims.append(claim(f"memory at {count} proposals, to none", grown, MOST_MEMORY))
         if len(speeds) > 1:

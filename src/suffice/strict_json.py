@@ -254,6 +254,7 @@ _SCALARS: dict[Any, _Scalar] = {
     Path: _Scalar("a text", "string"),
     NoneType: _Scalar("null", "null"),
 }
+_WRITTEN_AS: dict[Any, tuple[type, ...]] = {float: (int, float), bytes: (str,), Path: (str,)}
 _LIMITS: dict[str, Callable[[Any, Any], bool]] = {
     "pattern": lambda value, pattern: re.fullmatch(pattern, value) is not None,
     "maxLength": lambda value, most: len(value) <= most,
@@ -288,6 +289,7 @@ def _members(kind: Any) -> dict[str, _Member]:
     }
 
 
+@cache
 def _choices(kind: Any) -> tuple[Any, ...]:
     """Return the values that a Literal or an Enum allows, none for another annotation."""
     if get_origin(kind) is Literal:
@@ -298,10 +300,8 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 
 def _value(kind: Any, value: Any, path: str, *, defaults: bool) -> Any:
     """Return a JSON value by its annotation; ``path`` names where it is: ``rows[2].hash``."""
-    origin, parts = get_origin(kind), get_args(kind)
-    below = partial(_value, defaults=defaults)
-    if kind in _SCALARS:
-        wanted = {float: (int, float), bytes: (str,), Path: (str,)}.get(kind, (kind,))
+    if kind in _SCALARS:  # most values: nothing else is looked up for them
+        wanted = _WRITTEN_AS.get(kind, (kind,))
         try:
             if type(value) not in wanted:
                 raise ValueError  # noqa: TRY301
@@ -310,6 +310,8 @@ def _value(kind: Any, value: Any, path: str, *, defaults: bool) -> Any:
             return value if kind is NoneType else kind(value)
         except (ValueError, OverflowError, binascii.Error):
             raise _MisfitError(path, f"{_SCALARS[kind].words} belongs here.") from None
+    origin, parts = get_origin(kind), get_args(kind)
+    below = partial(_value, defaults=defaults)
     if origin is Annotated:
         value = below(parts[0], value, path)
         for name, limit in parts[1:]:

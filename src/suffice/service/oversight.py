@@ -159,12 +159,12 @@ def compare(
 # --- which entries
 
 
-def visible_entries(entries: Sequence[LogEntry], token: Token) -> list[LogEntry]:
-    """Return the entries that a token shows; all of them, unless it covers some data sets only."""
+def visible_entries(entries: Iterable[LogEntry], token: Token) -> Iterator[LogEntry]:
+    """Yield the entries that a token shows; all of them, unless it covers some data sets only."""
     if not token.scope:
-        return list(entries)
+        return iter(entries)
     reduced = (_reduced(entry, set(token.scope)) for entry in entries)
-    return [entry for entry in reduced if entry is not None]
+    return (entry for entry in reduced if entry is not None)
 
 
 def concerns(entry: LogEntry, dataset: str) -> bool:
@@ -392,7 +392,7 @@ def budget_record(balance: Balance) -> BudgetRecord:
     )
 
 
-_quoted_json = json.JSONEncoder(ensure_ascii=False).encode  # of a text, as RFC 8785 wants it
+_quoted_json = json.encoder.encode_basestring  # of a text, as RFC 8785 wants it
 
 
 class Accounts:
@@ -546,12 +546,8 @@ class Accounts:
                 covered = filter(token.covers, names)
                 entries = checked_chain(now.records.log())
                 pieces: dict[str, Iterable[bytes]] = {
-                    "datasets": _array(self.pieces(now, n, served.get(n)) for n in covered),
-                    "log": _array(
-                        [entry_text(shown).encode()]
-                        for entry in entries
-                        for shown in visible_entries([entry], token)
-                    ),
+                    "datasets": _joined(self.pieces(now, n, served.get(n)) for n in covered),
+                    "log": _array(map(entry_text, visible_entries(entries, token))),
                 }
                 pieces |= {n: [_canonical(value)] for n, value in facts.items()}
                 write_export(file, pieces, settings.key)
@@ -567,13 +563,11 @@ class Accounts:
         yield b'{"budgets":' + _canonical(budgets) + b',"charges":'
         shown = self._service.ledger.state_shown
         yield from _array(
-            [charge_text(charge, shown(charge), dataset).encode()]
+            charge_text(charge, shown(charge), dataset)
             for charge in now.records.charges(dataset=dataset)
         )
         yield b',"name":' + _canonical(dataset) + b',"proposals":'
-        yield from _array(
-            [proposal_text(row).encode()] for row in all_proposals(now.records, dataset)
-        )
+        yield from _array(map(proposal_text, all_proposals(now.records, dataset)))
         yield b',"served":' + _canonical(served) + b"}"
 
 
@@ -581,19 +575,21 @@ def _canonical(value: Any) -> bytes:
     return strict_json.canonical(strict_json.plain(value))
 
 
-def _array(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield the pieces of a JSON array, of the pieces of its items: few and large ones."""
-    mark, waiting, size = b"[", [], 0
+def _array(items: Iterable[str]) -> Iterator[bytes]:
+    """Yield the pieces of a JSON array of the texts of its items: few and large ones."""
+    rest = iter(items)
+    pieces = iter(lambda: ",".join(islice(rest, ROWS_AT_ONCE)).encode(), b"")
+    return _joined([piece] for piece in pieces)
+
+
+def _joined(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """Yield the pieces of a JSON array, of the pieces of its items."""
+    mark = b"["
     for item in items:
-        waiting.append(mark)
-        for piece in item:
-            waiting.append(piece)
-            size += len(piece)
-            if size > CHUNK_BYTES:
-                yield b"".join(waiting)
-                waiting, size = [], 0
+        yield mark
+        yield from item
         mark = b","
-    yield b"".join(waiting) + (b"[]" if mark == b"[" else b"]")
+    yield b"[]" if mark == b"[" else b"]"
 
 
 def entry_text(entry: LogEntry) -> str:

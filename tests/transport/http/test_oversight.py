@@ -131,9 +131,9 @@ def test_a_charge_of_several_data_sets_shows_each_officer_its_own():
     assert entry.facts["spent"] == [{**line, "dataset": "home"}]
     assert "south" not in entry.text
     east, _ = mint("officer", scope=("east",))
-    assert visible_entries([debit], east) == []
+    assert list(visible_entries([debit], east)) == []
     everything, _ = mint("officer")
-    assert visible_entries([debit], everything) == [debit]
+    assert list(visible_entries([debit], everything)) == [debit]
 
 
 def test_every_kind_of_entry_has_words(clinic):

@@ -1049,7 +1049,7 @@ class Replay:
         stored = {
             "number": charge.number,
             "spent": seal_of(json.loads(charge.spent)),
-            "parameters": digest_of_bytes(json.dumps(dict(charge.parameters)).encode()),
+            "parameters": digest_of_bytes(charge.public.encode()),
             "claim": digest_of_bytes(charge.token.encode()),
             "opened": charge.opened,
             "state": charge.state,

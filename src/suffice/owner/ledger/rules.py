@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from suffice.errors import (
     BudgetError,
+    LedgerError,
     ParameterError,
     PrivacyError,
     RequestConflictError,
@@ -111,9 +113,9 @@ class Charge:
     number: int  # counted from 1
     dataset: str
     request: str
-    fingerprints: Mapping[str, str]  # by data set that it charges; only notes depend on them
+    known: str  # its fingerprints, as JSON
     spent: str  # what it costs, as `charges_to_text` wrote it
-    parameters: Mapping[str, Any]  # the public ones
+    public: str  # its parameters, as JSON
     time: float  # in seconds since 1970
     token: str  # of the one process that may finish it, as long as nobody declared it burnt
     state: str  # debited, finished or burnt
@@ -121,6 +123,23 @@ class Charge:
     opened: int  # number of the entry of the audit log that records the charge
     closed: int | None  # number of the entry that records how it ended; None while it is debited
     seal: str  # digest of what the audit log does not hold of it (`seal_of`)
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, str]:
+        """By data set that it charges; only notes depend on them."""
+        return self._read(self.known)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """The public ones."""
+        return self._read(self.public)
+
+    def _read(self, text: str) -> dict[str, Any]:
+        try:
+            stored: dict[str, Any] = json.loads(text)
+        except (ValueError, TypeError):
+            raise LedgerError(f"Charge {self.number} of the ledger is damaged.") from None
+        return stored
 
     def costs(self) -> dict[str, Cost]:
         """Return what it cost each data set, by name."""

@@ -311,7 +311,7 @@ class Tables:
         """Return the charge of this name, or None."""
         query = f"SELECT {_CHARGE} FROM debits WHERE dataset = ? AND request = ?"  # noqa: S608  # our own names
         row = self.db.execute(query, (dataset, request)).fetchone()
-        return None if row is None else _charge(row)
+        return None if row is None else Charge(*row)
 
     def charges(
         self, after: int = 0, most: int = 2**62, *, dataset: str | None = None
@@ -325,14 +325,14 @@ class Tables:
         while most > 0:
             values = (after, dataset) if dataset else (after,)
             rows = self.db.execute(query, (*values, min(most, ROWS_AT_ONCE))).fetchall()
-            yield from map(_charge, rows)
+            yield from (Charge(*row) for row in rows)
             after, most = (rows[-1][0], most - len(rows)) if rows else (after, 0)
 
     def last_charges(self, dataset: str, most: int) -> list[Charge]:
         """Return the last charges that cost a data set something, newest first."""
         own = "SELECT number FROM costs WHERE dataset = ? ORDER BY number DESC LIMIT ?"
         query = f"SELECT {_CHARGE} FROM debits WHERE number IN ({own}) ORDER BY number DESC"  # noqa: S608  # our own names
-        return [_charge(row) for row in self.db.execute(query, (dataset, most))]
+        return [Charge(*row) for row in self.db.execute(query, (dataset, most))]
 
     def output(self, charge: int) -> bytes | None:
         """Return the bytes that are stored for the charge of this number, or None."""
@@ -463,15 +463,6 @@ def _token(row: Sequence[Any]) -> Token:
         raise LedgerError(
             f"Token {identity!r} is damaged, or a newer version of suffice made it."
         ) from None
-
-
-def _charge(row: Sequence[Any]) -> Charge:
-    number, dataset, request, fingerprints, spent, parameters, *rest = row
-    try:
-        known, public = json.loads(fingerprints), json.loads(parameters)
-    except (ValueError, TypeError):
-        raise LedgerError(f"Charge {number} of the ledger is damaged.") from None
-    return Charge(number, dataset, request, known, spent, public, *rest)
 
 
 class Claim(ABC):
