@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "officer-of-one-data-set-reads-all",
         "service/oversight.py",
-        "    if not token.scope:\n        return list(entries)\n",
-        "    if token.scope is not None:\n        return list(entries)\n",
+        "    if not token.scope:\n        return iter(entries)\n",
+        "    if token.scope is not None:\n        return iter(entries)\n",
         (
             "transport/http/test_oversight.py::test_a_scoped_officer_reads_of_its_data_set_alone",
             "transport/http/test_oversight.py::test_a_charge_of_several_data_sets_shows_each_officer_its_own",

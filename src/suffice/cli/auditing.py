@@ -25,6 +25,7 @@ from suffice.options import computing_option, data_option, output_option, privac
 from suffice.plain_text import collected_notes
 
 CHECKPOINT_HEAD = b"suffice ledger checkpoint "
+ARCHIVE_HEAD = b"PK\3\4"  # of a zip file
 EXPORT_HEAD = b'{"anchor":'  # canonical JSON: the fields are in the order of their names
 
 
@@ -43,7 +44,10 @@ _THOROUGH = 5.0  # times as many outputs
 
 def verify(
     path: Annotated[
-        Path, typer.Argument(help="A release or model, an export of a service, or a checkpoint.")
+        Path,
+        typer.Argument(
+            help="A release or model, an export of a service, a checkpoint or an archive."
+        ),
     ],
     key: Annotated[
         Path | None,
@@ -58,6 +62,7 @@ def verify(
     ] = None,
 ) -> None:
     """Check who signed a file, and that it is what was granted."""
+    from suffice.owner.ledger.archive import Archive
     from suffice.owner.ledger.log import Checkpoint
     from suffice.releases.codec import load
     from suffice.releases.signing import verify as verify_release
@@ -81,11 +86,12 @@ def verify(
             say(f"The log continues {checkpoint}, which was signed at {older.time}.")
         return
     refuse_unused("with this file, which is no export", {"--checkpoint": checkpoint})
-    if head.startswith(CHECKPOINT_HEAD):
-        refuse_unused("with a checkpoint", answers)
+    if head.startswith((CHECKPOINT_HEAD, ARCHIVE_HEAD)):
+        is_archive = head.startswith(ARCHIVE_HEAD)
+        refuse_unused("with an archive" if is_archive else "with a checkpoint", answers)
         if key is None:
             raise ParameterError("Name the public key of the expected signer with --key.")
-        Checkpoint.load(path, key)
+        (Archive if is_archive else Checkpoint).load(path, key)
         say(f"{path}: unaltered, and signed with {key}.")
         return
     if (proposal is None) != (answer is None) or (key is None and answer is None):

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import building
-from suffice.cli.auditing import CHECKPOINT_HEAD, EXPORT_HEAD, file_head
+from suffice.cli.auditing import ARCHIVE_HEAD, CHECKPOINT_HEAD, EXPORT_HEAD, file_head
 from suffice.cli.building import refuse_unused
-from suffice.cli.ledgers import balance_json, balance_table, checkpoint_json
+from suffice.cli.ledgers import archive_json, balance_json, balance_table, checkpoint_json
 from suffice.cli.output import Pair, say, show_json, show_pairs, show_table
 from suffice.cli.protocol import describe_message
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
@@ -35,7 +35,7 @@ def inspect(
         Path,
         typer.Argument(
             help="A release, model, survey, answer, proposal, policy, contribution (*.part),"
-            " ledger, checkpoint, export of a service, or key."
+            " ledger, checkpoint, archive, export of a service, or key."
         ),
     ],
     explain: Annotated[
@@ -131,6 +131,7 @@ def _describe(path: Path) -> _File:
         b"-----BEGIN ": _key,
         CHECKPOINT_HEAD: _checkpoint,
         EXPORT_HEAD: _export,
+        ARCHIVE_HEAD: _archive,
     }
     for start, reader in readers.items():
         if head.startswith(start):
@@ -286,6 +287,22 @@ def _checkpoint(path: Path) -> _File:
         ("signed", _signer(checkpoint.key_id)),
     ]
     content = {"checkpoint": checkpoint_json(checkpoint)}
+    return _File(partial(show_pairs, lines), lambda: content)
+
+
+def _archive(path: Path) -> _File:
+    from suffice.owner.ledger.archive import Archive
+
+    archive = Archive.load(path)
+    lines = [
+        ("holds", "old releases and proposals of a ledger, signed"),
+        ("ledger", archive.manifest.ledger),
+        ("releases", f"{archive.releases:,}, of charges up to {archive.manifest.charges:,}"),
+        ("proposals", f"{archive.proposals:,}"),
+        ("SHA-256", archive.digest),
+        ("signed", _signer(archive.key_id)),
+    ]
+    content = {"archive": archive_json(archive)}
     return _File(partial(show_pairs, lines), lambda: content)
 
 

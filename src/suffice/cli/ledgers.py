@@ -1,4 +1,4 @@
-"""Commands of a ledger: init, show, history, what-if, log, checkpoint, verify, backup, recover."""
+"""Commands of a ledger: budgets, charges, its log, and how it is kept for years."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from suffice.privacy.guarantee import round_up
 
 _ORDER = {
     "Commands": ("init", "show", "history", "what-if"),
-    "Audit": ("log", "checkpoint", "verify", "backup", "recover"),
+    "Audit": ("log", "checkpoint", "verify", "backup", "archive", "recover"),
 }
 ledger_app = typer.Typer(
     cls=group_with({}, _ORDER), help="Set privacy budgets, and see what was charged to them."
@@ -359,6 +359,49 @@ def backup(
         output.unlink(missing_ok=True)
     ledger.backup(output)
     say(f"{output}: a backup of {ledger.path}. It is as secret as the ledger, and starts frozen.")
+
+
+@ledger_app.command("archive", cls=HelpfulCommand)
+def archive(
+    path: building.LedgerPath,
+    before: Annotated[
+        datetime,
+        typer.Option(formats=["%Y-%m-%d"], help="Move what is older than this day (UTC)."),
+    ],
+    sign: Annotated[Path, typer.Option(help="Private key that signs the archive.")],
+    output: building.Output,
+    *,
+    force: building.Force = False,
+    json: building.Json = False,
+) -> None:
+    """Move old releases and proposals out of a ledger, into one signed file.
+
+    Charges, digests and the log stay for ever, and nothing is drawn again. Keep the file beside the
+    ledger: then a request that comes again gets its old bytes. Without the file it is told that
+    they are archived.
+    """
+    from suffice.owner.ledger import Ledger
+
+    check_outputs(output, reads=(ledger_file(path), sign), force=force)
+    ledger = Ledger(path)
+    if force:  # a plain file, as was checked
+        output.unlink(missing_ok=True)
+    written = ledger.archive(output, sign, before.replace(tzinfo=UTC))
+    if json:
+        show_json({"written": str(output), **archive_json(written)})
+        return
+    say(
+        f"{output}: {written.releases} releases and {written.proposals} proposals of"
+        f" {ledger.path}, signed with key {written.key_id}."
+    )
+    say(f"Its SHA-256 is in the log: {written.digest}. Keep it beside the ledger.")
+
+
+def archive_json(archive: Any) -> dict[str, Any]:
+    """Return what an archive holds, for programs."""
+    names = ("releases", "proposals", "digest")
+    fields = {"ledger": archive.manifest.ledger, "charges": archive.manifest.charges}
+    return fields | {n: getattr(archive, n) for n in names} | {"key": archive.key_id}
 
 
 @ledger_app.command("recover", cls=HelpfulCommand)

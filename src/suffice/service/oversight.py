@@ -276,6 +276,11 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
             words = f"Proposal {facts['proposal'][:23]}... {name(facts['decision'])} by {by}."
         case Kind.REVOKED:
             words = f"Token {name(facts['token'])}."
+        case Kind.ARCHIVED:
+            words = (
+                f"{facts['releases']:,} releases and {facts['proposals']:,} proposals are in a file"
+                f" with SHA-256 {facts['file'][:16]}..., signed with key {name(facts['key'])}."
+            )
         case Kind.FROZEN:
             words = f"{quoted(facts['reason'])}. Nothing can be charged."
         case Kind.RECOVERED:

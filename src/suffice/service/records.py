@@ -8,7 +8,7 @@ that the ledger holds.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -81,7 +81,7 @@ class ServiceRecords:
     """Keeps tokens, sessions and proposals in the database of a ledger, for several servers."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._store = ledger.store
+        self._ledger, self._store = ledger, ledger.store
         self._turns: Counter[tuple[str, str]] = Counter()  # the last of each token, by data set
         self._numbers = count(1)  # of turns
 
@@ -168,9 +168,22 @@ class ServiceRecords:
             return records.db.execute(query, (token, dataset, digest)).fetchone() is not None
 
     def proposal(self, dataset: str, digest: str) -> StoredProposal | None:
-        """Return a proposal that arrived, or None."""
+        """Return a proposal that arrived, or None; an archived one as its archive has it.
+
+        Where the archive is not at hand, its state says so.
+        """
         with self._store.reading() as records:
-            return _stored(records, dataset, digest)
+            stored = _stored(records, dataset, digest)
+            if stored is None or stored.state is not State.ARCHIVED:
+                return stored
+            query = "SELECT number FROM proposals WHERE dataset = ? AND digest = ?"
+            (number,) = records.db.execute(query, (dataset, digest)).fetchone()
+        names = ("proposal.json", "answer.json", "signature")
+        kept = (self._ledger.archived(f"proposals/{number}/{name}") for name in names)
+        body, answer, signature = kept
+        if body is None or answer is None:
+            return stored
+        return replace(stored, body=body, state=State.ANSWERED, answer=answer, signature=signature)
 
     def release(self, stored: StoredProposal) -> bytes | None:
         """Return the release that a proposal was granted, signed as the answer names it, or None.
@@ -182,6 +195,8 @@ class ServiceRecords:
         with self._store.reading() as records:
             charge = records.charge(stored.dataset, stored.proposal.request)
             data = None if charge is None else records.output(charge.number)
+        if data is None and charge is not None:
+            data = self._ledger.archived(f"releases/{charge.number}.suffice", charge.release)
         return None if data is None else with_signature(data, stored.signature)
 
     def page(

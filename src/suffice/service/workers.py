@@ -24,6 +24,7 @@ from fastapi import Path, Query
 
 from suffice import strict_json
 from suffice.errors import (
+    ArchivedRequestError,
     BurntRequestError,
     ForeignRowsError,
     LedgerError,
@@ -51,6 +52,7 @@ _LOST = (
     "this proposal was charged, but its output was lost; send a new proposal (another purpose is"
     " enough), which is charged too"
 )
+_ARCHIVED = "this proposal was answered long ago, and is archived; ask the owner for the archive"
 _LATER = (LedgerError, StorageError)  # the ledger may serve the same proposal at another time
 _NEVER = RequestConflictError  # among these: it will not
 _CANNOT = "the service cannot answer this proposal; ask the owner"
@@ -117,6 +119,8 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
         reason = _FOREIGN
     except BurntRequestError:
         reason = _LOST
+    except ArchivedRequestError:
+        reason = _ARCHIVED
     except _LATER as error:
         if not isinstance(error, _NEVER):
             raise

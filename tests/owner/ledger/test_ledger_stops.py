@@ -10,13 +10,14 @@ import itertools
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import numpy as np
 import psycopg
 import pytest
 
-from suffice.errors import BurntRequestError
+from suffice.errors import ArchivedRequestError, BurntRequestError
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import Budget
@@ -25,6 +26,7 @@ from suffice.releases.release import encode
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [0.5, 0.25], [2.0, 1.0]])
 Y = np.array([0, 1, 0, 1])
+NEXT_DAY = datetime.now(UTC) + timedelta(days=1)
 READING = ("SELECT", "PRAGMA")  # to stop there is to stop before the next one that writes
 
 
@@ -71,8 +73,8 @@ def release(ledger: Ledger) -> bytes:
     return encode(mechanism.release(X, Y, ledger=ledger, dataset="d"))
 
 
-def stopped_release(path, stop: Stop, monkeypatch) -> bytes | None:
-    """Return what a release that is stopped hands out: nothing, unless it was not reached."""
+def stopped(path, stop: Stop, monkeypatch, work=release):
+    """Return what a piece of work that is stopped returns: None, unless it was not reached."""
     ledger = Ledger(path)
     connect, postgres_execute = sqlite3.connect, psycopg.Connection.execute
 
@@ -87,7 +89,7 @@ def stopped_release(path, stop: Stop, monkeypatch) -> bytes | None:
         patched.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Stopping, **k))
         patched.setattr(psycopg.Connection, "execute", stopping)
         try:
-            return release(ledger)
+            return work(ledger)
         except Stopped:
             return None
 
@@ -118,16 +120,49 @@ def test_every_place_where_a_release_can_stop(place, draws, monkeypatch):
 
     ends, reached = Counter(), set()
     first = Stop(0, after=False)  # never: it counts the statements
-    assert stopped_release(blank("whole"), first, monkeypatch) is not None
+    assert stopped(blank("whole"), first, monkeypatch) is not None
     for at, after in itertools.product(range(1, first.statements + 1), (False, True)):
         path, stop = blank(f"at{at}{after}".lower()), Stop(at, after)
         draws.clear()
-        handed = stopped_release(path, stop, monkeypatch)
+        handed = stopped(path, stop, monkeypatch)
         assert handed is None
         reached.add((stop.reached, after))
         ends[end_of(Ledger(path), draws)] += 1
     assert {("COMMIT", False), ("COMMIT", True), ("INSERT", True), ("UPDATE", True)} <= reached
     assert ends.keys() == {"never charged", "burnt", "stored"}
+
+
+def test_every_place_where_archiving_can_stop(place, tmp_path, keys, draws, monkeypatch):
+    """Bytes are in the ledger or in an archive that the log names, and come back from there."""
+    handed, paths = {}, {}
+
+    def blank(name: str) -> str:
+        ledger = Ledger(place(name), {"d": Budget(1.0)}, anchor=tmp_path / f"{name}.anchor")
+        handed[name], paths[name] = release(ledger), tmp_path / f"{name}.archive"
+        return place(name)
+
+    def archive(name: str, stop: Stop):
+        return stopped(
+            blank(name), stop, monkeypatch, lambda one: one.archive(paths[name], keys[0], NEXT_DAY)
+        )
+
+    first, ends = Stop(0, after=False), Counter()
+    assert archive("whole", first) is not None
+    for at, after in itertools.product(range(1, first.statements + 1), (False, True)):
+        name = f"at{at}{after}".lower()
+        assert archive(name, Stop(at, after)) is None
+        ledger, drawn = Ledger(place(name)), len(draws)
+        assert release(ledger) == handed[name]
+        ledger.verify()
+        assert len(draws) == drawn
+        paths[name].unlink(missing_ok=True)
+        try:
+            assert release(ledger) == handed[name]
+            ends["in the ledger"] += 1
+        except ArchivedRequestError:
+            ends["in the archive"] += 1
+        assert len(draws) == drawn
+    assert ends.keys() == {"in the ledger", "in the archive"}
 
 
 def test_noise_before_the_charge_would_be_noticed(tmp_path, draws, monkeypatch):
@@ -142,7 +177,7 @@ def test_noise_before_the_charge_would_be_noticed(tmp_path, draws, monkeypatch):
     for at in range(1, 40):
         path = tmp_path / f"late{at}"
         Ledger(path, {"d": Budget(1.0)})
-        assert stopped_release(path, Stop(at, after=False), monkeypatch) is None
+        assert stopped(path, Stop(at, after=False), monkeypatch) is None
         if len(draws) > len(Ledger(path).history()):
             return
         draws.clear()

@@ -4,14 +4,21 @@ import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from in_process import Reader, settle_all
 from served import make_clinic, running
 
 from suffice.errors import ServiceError, SignatureError
+from suffice.protocol.messages import Answer
 from suffice.protocol.remote import Remote
 from suffice.releases.signing import generate_keys, verify
+from suffice.service import workers
+from suffice.service.oversight import entry_words
+from suffice.service.records import State, StoredProposal
+from suffice.service.settings import Settings
 
 
 def test_another_key_signs_what_is_granted_from_now_on(tmp_path):
@@ -77,3 +84,40 @@ def test_a_frozen_ledger_returns_what_it_holds_and_charges_after_recovery(tmp_pa
         process.terminate()
         process.communicate()
     assert clinic.charges("diagnosis") == 2
+
+
+def test_an_archived_proposal_gets_its_old_bytes_or_word_of_the_archive(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    asked, large = clinic.proposal("long ago"), clinic.proposal("too much", epsilon=0.9)
+    settle_all(clinic, {"diagnosis": [asked, large]})
+    learner = Reader(clinic, clinic.tokens["learner"])
+    owner = Reader(clinic, clinic.tokens["owner"])
+    place = "/v1/datasets/diagnosis/proposals"
+    paths = [f"{place}/{asked.digest}", f"{place}/{asked.digest}/release"]
+    paths.append(f"{place}/{large.digest}")
+    before = [learner.get(path).content for path in paths]
+    file = clinic.folder / "2026.archive"
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    archive = clinic.ledger.archive(file, clinic.folder / "clinic.key", tomorrow)
+    assert (archive.releases, archive.proposals) == (1, 2)
+    assert [learner.get(path).content for path in paths] == before
+    assert learner.post(place, asked.encode()).content == before[0]
+    file.rename(tmp_path / "elsewhere")
+    for answer in (*map(learner.get, paths), learner.post(place, asked.encode())):
+        assert answer.status_code == 410
+        assert "archived" in answer.json()["detail"]
+    at_work = workers.answer_proposal(Settings.load(clinic.folder), _received(asked))
+    assert "archived" in Answer.load(at_work.answer).reasons[0]
+    assert clinic.charges("diagnosis") == 1
+    assert owner.export().content.datasets[0].proposals == ()
+    clinic.ledger.verify()
+    (tmp_path / "elsewhere").rename(file)
+    assert [learner.get(path).content for path in paths] == before
+    words = entry_words(clinic.ledger.log()[-1])
+    assert words.startswith("1 releases and 2 proposals are in a file")
+
+
+def _received(proposal) -> StoredProposal:
+    """Return a proposal as it is stored when it arrives."""
+    now = datetime.now(UTC)
+    return StoredProposal("diagnosis", proposal.digest, proposal.encode(), now, State.RECEIVED)

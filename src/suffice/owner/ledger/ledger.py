@@ -28,6 +28,7 @@ from suffice.errors import (
 )
 from suffice.options import ledger_file
 from suffice.owner.ledger import rules
+from suffice.owner.ledger.archive import Archive, read_member, write_archive
 from suffice.owner.ledger.log import (
     FIRST,
     AlteredLedgerError,
@@ -502,6 +503,8 @@ class Ledger:
             self._replay.catch_up(records)
             data = self._replay.check_charge(charge, records)
         if data is None:
+            data = self.archived(f"releases/{charge.number}.suffice", charge.release)
+        if data is None:
             raise ArchivedRequestError(
                 f"Request {charge.request!r} was charged, and its output was archived. The charge"
                 " stays, and nothing is drawn again. Take the output from the archive."
@@ -724,6 +727,76 @@ class Ledger:
             file.unlink(missing_ok=True)
             raise
 
+    def archive(self, path: str | Path, private_key: str | Path, before: datetime) -> Archive:
+        """Move the bytes of old releases and proposals into a new file, signed.
+
+        Charges, digests and the log stay, so that nothing is ever drawn again. Others who use the
+        ledger wait meanwhile. The file is found again beside the ledger's file; for a ledger in a
+        database, beside its anchor.
+
+        Parameters
+        ----------
+        path : str or Path
+            The new file, whose name ends with ``.archive``.
+        private_key : str or Path
+            The file of the private key that signs it.
+        before : datetime
+            What is older than this is moved.
+
+        Returns
+        -------
+        Archive
+            What was written.
+
+        Raises
+        ------
+        ParameterError
+            If nothing is that old.
+        LedgerError
+            If the ledger is frozen, or was altered.
+        StorageError
+            If the file cannot be written; then nothing is moved.
+        """
+        file = Path(path)
+        with self._store.writing() as records, self._catching_up:
+            replay = self._replay
+            replay.catch_up(records)
+            self._check_not_frozen(records)
+            last, outputs = records.old_outputs(before)
+            if not last and next(records.old_proposals(before), None) is None:
+                raise ParameterError("Nothing in the ledger is that old. Name a later --before.")
+
+            def members() -> Iterator[tuple[str, bytes]]:
+                for charge, data in outputs:
+                    replay.check_charge(charge, records)
+                    yield f"releases/{charge.number}.suffice", data
+                for number, body, answer, signature, record in records.old_proposals(before):
+                    yield f"proposals/{number}/proposal.json", bytes(body)
+                    yield f"proposals/{number}/answer.json", bytes(answer)
+                    yield f"proposals/{number}/record.json", (record or "").encode()
+                    if signature is not None:
+                        yield f"proposals/{number}/signature", bytes(signature)
+
+            written = write_archive(file, members(), replay.ledger, last, private_key)
+            facts = {"charges": last, "file": written.digest, "key": written.key_id}
+            facts |= {"releases": written.releases, "proposals": written.proposals}
+            records.leave_to_archive(before, facts)
+        return written
+
+    def archived(self, name: str, digest: str | None = None) -> bytes | None:
+        """Return what an archive of this ledger holds under a name, if that file is at hand.
+
+        With a digest, only bytes of this digest.
+        """
+        with self._catching_up, self._store.reading() as records:
+            self._replay.catch_up(records)
+            known, anchor = {*self._replay.archives}, records.about().anchor
+        place = self.path if isinstance(self.path, Path) else Path(anchor.shown_place)
+        if not isinstance(self.path, Path) and anchor.kind != "file":
+            return None
+        data = read_member(place.parent, name, known)
+        return data if digest is None or (data and digest_of_bytes(data) == digest) else None
+
     def log(self) -> list[LogEntry]:
         """Return the audit log, oldest entry first, after checking it as `verify` does."""
         with self._store.reading() as records:
@@ -931,7 +1004,7 @@ class Replay:
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     spent: dict[str, rules.Spent] = field(default_factory=dict)  # by data set
-    archived: int = 0  # the outputs of charges up to this number are in archives
+    archives: dict[str, int] = field(default_factory=dict)  # digest to the last charge in it
     looked_at: int = 0  # the number of the charge that was checked last while others were made
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -986,7 +1059,7 @@ class Replay:
                 state = "finished" if entry.kind == Kind.FINISH else "burnt"
                 charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
             case Kind.ARCHIVED:
-                self.archived = facts["charges"]
+                self.archives[facts["file"]] = facts["charges"]
 
     def add_costs(self, costs: Mapping[str, rules.Cost]) -> None:
         """Add what one more charge, the newest, cost each data set."""
@@ -1063,7 +1136,7 @@ class Replay:
             charge.seal != seal_of(charge.number, dict(charge.fingerprints), charge.time)
             or stored != self.charges.get((charge.dataset, charge.request))
             or digest != charge.release
-            or (gone and charge.number > self.archived)
+            or (gone and charge.number > max(self.archives.values(), default=0))
         ):
             raise _differs(f"request {charge.request!r} of data set {charge.dataset!r}")
         return data

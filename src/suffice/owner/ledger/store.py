@@ -147,6 +147,7 @@ SCHEMA = (
 
 _SELECT_TOKENS = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
 ROWS_AT_ONCE = 1000  # of a long list: few megabytes
+_FEW_ROWS = 10  # of a list of large ones
 _WHERE_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
     "number, dataset, request, fingerprints, spent, parameters, time, token, state, release,"
@@ -409,6 +410,37 @@ class Tables:
         row = (state, facts.get("release"), self.append(kind, facts), *charge)
         statement = f"UPDATE debits SET state = ?, release = ?, closed = ? {_WHERE_OPEN}"  # noqa: S608  # our own words
         return bool(self.db.execute(statement, row).rowcount == 1)
+
+    def old_outputs(self, before: datetime) -> tuple[int, Iterator[tuple[Charge, bytes]]]:
+        """Return the number of the last charge before a time, and the bytes of all up to it."""
+        query = "SELECT max(number) FROM debits WHERE time < ?"
+        (last,) = self.db.execute(query, (before.timestamp(),)).fetchone()
+        stored = ((charge, self.output(charge.number)) for charge in self.charges(0, last or 0))
+        return last or 0, ((charge, data) for charge, data in stored if data is not None)
+
+    def old_proposals(self, before: datetime) -> Iterator[tuple[int, bytes, bytes, bytes, str]]:
+        """Yield number, body, answer, signature and record of those answered of before a time."""
+        query = (
+            "SELECT number, body, answer, signature, record FROM proposals WHERE number > ? AND"
+            " state = 'answered' AND received < ? ORDER BY number LIMIT ?"
+        )
+        after = 0
+        while rows := self.db.execute(query, (after, before.isoformat(), _FEW_ROWS)).fetchall():
+            yield from rows
+            after = rows[-1][0]
+
+    def leave_to_archive(self, before: datetime, facts: Mapping[str, Any]) -> None:
+        """Delete what `old_outputs` and `old_proposals` return, and write down where it is now.
+
+        Charges, digests, senders and the log stay for ever.
+        """
+        self.append(Kind.ARCHIVED, facts)
+        self.db.execute("DELETE FROM outputs WHERE number <= ?", (facts["charges"],))
+        statement = (
+            "UPDATE proposals SET state = 'archived', body = ?, answer = NULL, signature = NULL,"
+            " record = NULL WHERE state = 'answered' AND received < ?"
+        )
+        self.db.execute(statement, (b"", before.isoformat()))
 
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these bytes were charged to this data set, and stored."""
