@@ -115,3 +115,24 @@ def test_every_command_takes_a_ledger_in_a_database_and_prints_no_password(suffi
     assert "hunter2" not in "".join(said)
     assert "postgresql:///postgres#cli" in said[0]
     assert Ledger(address).balances()[0].debits == 2
+
+
+@pytest.mark.usefixtures("desk")
+def test_an_archive_is_written_inspected_and_verified(suffice):
+    words = ("ledger", "archive", "l", "--sign", "clinic.key", "-o", "old.archive", "--before")
+    suffice(*words, "2000-01-01", code=2)
+    said = suffice(*words, "2100-01-01")
+    assert "1 releases and 0 proposals" in said
+    shown = json.loads(suffice("inspect", "old.archive", "--json"))["archive"]
+    assert shown["digest"] in said
+    assert (shown["releases"], shown["charges"]) == (1, 1)
+    assert "old releases" in suffice("inspect", "old.archive")
+    assert "unaltered" in suffice("verify", "old.archive", "--key", "clinic.pub")
+    suffice("verify", "old.archive", code=2)
+    suffice(*words, "2100-01-01", code=6)  # an archive may be the only copy: nothing overwrites it
+    release(suffice, "l", "b")
+    words = (*words[:6], "more.archive", "--before", "2100-01-01", "--json")
+    again = json.loads(suffice(*words))
+    assert (again["written"], again["releases"], again["charges"]) == ("more.archive", 1, 2)
+    assert "outputs archived" in suffice("ledger", "log", "l")
+    suffice("ledger", "verify", "l")

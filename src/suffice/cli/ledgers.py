@@ -370,8 +370,6 @@ def archive(
     ],
     sign: Annotated[Path, typer.Option(help="Private key that signs the archive.")],
     output: building.Output,
-    *,
-    force: building.Force = False,
     json: building.Json = False,
 ) -> None:
     """Move old releases and proposals out of a ledger, into one signed file.
@@ -382,10 +380,7 @@ def archive(
     """
     from suffice.owner.ledger import Ledger
 
-    check_outputs(output, reads=(ledger_file(path), sign), force=force)
     ledger = Ledger(path)
-    if force:  # a plain file, as was checked
-        output.unlink(missing_ok=True)
     written = ledger.archive(output, sign, before.replace(tzinfo=UTC))
     if json:
         show_json({"written": str(output), **archive_json(written)})

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -757,14 +758,11 @@ class Ledger:
         StorageError
             If the file cannot be written; then nothing is moved.
         """
-        file = Path(path)
         with self._store.writing() as records, self._catching_up:
             replay = self._replay
             replay.catch_up(records)
             self._check_not_frozen(records)
             last, outputs = records.old_outputs(before)
-            if not last and next(records.old_proposals(before), None) is None:
-                raise ParameterError("Nothing in the ledger is that old. Name a later --before.")
 
             def members() -> Iterator[tuple[str, bytes]]:
                 for charge, data in outputs:
@@ -777,7 +775,13 @@ class Ledger:
                     if signature is not None:
                         yield f"proposals/{number}/signature", bytes(signature)
 
-            written = write_archive(file, members(), replay.ledger, last, private_key)
+            moved = members()
+            first = next(moved, None)
+            if first is None:
+                raise ParameterError("Nothing in the ledger is that old. Name a later --before.")
+            written = write_archive(
+                Path(path), chain([first], moved), replay.ledger, last, private_key
+            )
             facts = {"charges": last, "file": written.digest, "key": written.key_id}
             facts |= {"releases": written.releases, "proposals": written.proposals}
             records.leave_to_archive(before, facts)
