@@ -103,7 +103,16 @@ class Sessions:
                     raise
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_WAIT_SECONDS)
-        # A pooler accepts a connection, and then lets it wait for a free session without a word.
+        with self.watched(connection):
+            connection.execute(_SET_UP, (self._schema, f"{_BUSY_SECONDS}s"))
+        return connection
+
+    @contextmanager
+    def watched(self, connection: Any) -> Iterator[None]:
+        """Hang up, and say why, where a pooler lets a connection wait without a word.
+
+        It accepts a connection, and lets it wait until it has a free session.
+        """
         expired = threading.Event()
 
         def hang_up() -> None:
@@ -114,7 +123,7 @@ class Sessions:
         watch = threading.Timer(_RESTART_SECONDS, hang_up)
         watch.start()
         try:
-            connection.execute(_SET_UP, (self._schema, f"{_BUSY_SECONDS}s"))
+            yield
         except psycopg.OperationalError:
             if not expired.is_set():
                 raise
@@ -124,7 +133,6 @@ class Sessions:
             ) from None
         finally:
             watch.cancel()
-        return connection
 
     @contextmanager
     def begun(self, statement: str) -> Iterator[Any]:
@@ -140,7 +148,8 @@ class Sessions:
                 connection.close()
                 self._give_back(connection, session)
                 lost = isinstance(error, psycopg.OperationalError)
-                if not lost or time.monotonic() > deadline:
+                refused = isinstance(error, psycopg.errors.ProtocolViolation)  # by a pooler
+                if not lost or refused or time.monotonic() > deadline:
                     raise
         try:
             yield connection
@@ -421,7 +430,8 @@ class PostgresStore(Store):
                 (before,) = first.execute(query).fetchone()
                 second.execute("BEGIN")
                 (other,) = second.execute(query).fetchone()
-                (after,) = first.execute(query).fetchone()
+                with self._sessions.watched(first):
+                    (after,) = first.execute(query).fetchone()
                 second.execute("COMMIT")
                 if before != after or before == other:
                     raise self._pooled()
@@ -431,8 +441,9 @@ class PostgresStore(Store):
 
     def _pooled(self) -> LedgerError:
         return LedgerError(
-            f"A pooler in transaction mode (such as PgBouncer) stands before {self.path}. Locks of"
-            " a session do not work there. Connect to PostgreSQL itself, or use session mode."
+            f"A pooler in transaction or statement mode (such as PgBouncer) stands before"
+            f" {self.path}. Locks of a session do not work there. Connect to PostgreSQL itself, or"
+            " use session mode."
         )
 
     @contextmanager
@@ -449,6 +460,8 @@ class PostgresStore(Store):
             raise StorageError(
                 f"The ledger {self.path} cannot be used: another process holds it. Try again later."
             ) from None
+        except psycopg.errors.ProtocolViolation:
+            raise self._pooled() from None
         except psycopg.Error as error:
             raise StorageError(
                 f"The ledger {self.path} cannot be used ({type(error).__name__}). Check the"
