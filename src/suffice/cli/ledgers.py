@@ -365,8 +365,7 @@ def backup(
 def archive(
     path: building.LedgerPath,
     before: Annotated[
-        datetime,
-        typer.Option(formats=["%Y-%m-%d"], help="Move what is older than this day (UTC)."),
+        str, typer.Option(help="Move what is older than this day (UTC), such as 2026-01-01.")
     ],
     sign: Annotated[Path, typer.Option(help="Private key that signs the archive.")],
     output: building.Output,
@@ -380,8 +379,13 @@ def archive(
     """
     from suffice.owner.ledger import Ledger
 
+    check_outputs(output, reads=(ledger_file(path), sign), force=None)
+    try:
+        day = datetime.strptime(before, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise ParameterError("--before takes a day, such as 2026-01-01.") from None
     ledger = Ledger(path)
-    written = ledger.archive(output, sign, before.replace(tzinfo=UTC))
+    written = ledger.archive(output, sign, day)
     if json:
         show_json({"written": str(output), **archive_json(written)})
         return
