@@ -761,7 +761,11 @@ class Ledger:
         with self._store.writing() as records, self._catching_up:
             replay = self._replay
             replay.catch_up(records)
-            self._check_not_frozen(records)
+            if reason := self._reason_to_freeze(records):
+                raise LedgerError(
+                    f"The ledger {self.path} is frozen: {reason}. Nothing is moved out of it until"
+                    " you use `suffice ledger recover`."
+                )
             last, outputs = records.old_outputs(before)
 
             def members() -> Iterator[tuple[str, bytes]]:
