@@ -339,6 +339,8 @@ class Tables:
         """Return the bytes that are stored for the charge of this number, or None."""
         query = "SELECT bytes FROM outputs WHERE number = ?"
         row = self.db.execute(query, (charge,)).fetchone()
+        if row is not None and isinstance(row[0], str):
+            raise LedgerError(f"Charge {charge} of the ledger is damaged.")
         return None if row is None else bytes(row[0])
 
     def add_charge(
