@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 65_926,
-    "modules": 176,
+    "lines": 66_320,
+    "modules": 177,
     "lone": 26,
     "protocols": 6,
     "constants": 459,
