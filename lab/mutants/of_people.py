@@ -73,6 +73,15 @@ MUTANTS = (
         "Each of a person's labels is randomised at what all of them may cost.",
     ),
     Mutant(
+        "person-row-kept-by-label",
+        "owner/mean_operator.py",
+        "for batch in public.table.batches([*names, person]):",
+        "lanes = RowLanes(public.table.schema, names := [*names, 'y'])\n"
+        "    for batch in public.table.batches([*names, person]):",
+        (f"{_RELEASES}::test_one_row_of_each_person_is_used_where_some_have_many",),
+        "Which row of a person is kept depends on labels, and the file says which.",
+    ),
+    Mutant(
         "person-signs-for-many-classes",
         "owner/mean_operator.py",
         "np.flatnonzero((rows > 1) & (rows <= 12)) if classes == 2 else np.zeros(0, dtype=int)",

@@ -153,24 +153,62 @@ def test_releases_that_show_rows_refuse_people(frame, mechanism):
         of_people(frame, mechanism)
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "knorm", "response"])
+PURE = {"laplace": 1.0, "gaussian": 1.0, "knorm": 1.0, "response": 5.0}
+
+
+@pytest.mark.parametrize("name", PURE)
 def test_all_labels_of_a_person_are_protected_together(frame, name):
-    operator = sf.MeanOperator(epsilon=1.0, delta=1e-6, mechanism=name)
+    """All people have two rows, so that one row of each has as much noise, and fewer labels."""
+    frame[IDS] = [str(7919 + i % 210) for i in range(len(frame))]
+    operator = sf.MeanOperator(epsilon=PURE[name], delta=1e-6, mechanism=name)
     release, of_labels = of_people(frame, operator), of_people(frame, operator, person=None,
                                                                features=["a", "b"])  # fmt: skip
     assert release.guarantee.unit is Unit.PERSON_LABELS
-    assert str(release.guarantee).startswith("Protects all labels of each person.")
-    assert release.guarantee.epsilon == pytest.approx(1.0)
-    assert release.guarantee.epsilon <= 1.0
+    promised = "Protects all labels of each person." if PURE[name] == 1 else "all labels of any person"
+    assert promised in str(release.guarantee)
+    assert release.guarantee.epsilon == pytest.approx(PURE[name])
+    assert release.guarantee.epsilon <= PURE[name]
     assert release.rows == len(frame)
     assert IDS.encode() not in encode(release)
     decode(encode(release))
     if name == "response":
-        flips = [r.arrays["channel"][0, 0] for r in (release, of_labels)]
-        logits = [np.log(p / (1 - p)) for p in flips]
-        assert logits[0] == pytest.approx(logits[1] / 20, rel=1e-6)  # 20 rows of a person
+        flip = release.arrays["channel"][0, 0]
+        assert np.log(flip / (1 - flip)) == pytest.approx(5 / 2, rel=1e-6)
     else:
-        assert release.noise.variance > 10**2 * of_labels.noise.variance / 4
+        assert release.noise.variance > 2 * of_labels.noise.variance
+
+
+@pytest.mark.parametrize("name", ["auto", "gaussian", "response"])
+def test_one_row_of_each_person_is_used_where_some_have_many(frame, name):
+    operator = sf.MeanOperator(epsilon=1.0, delta=1e-6, mechanism=name, map=None)
+    release = of_people(frame, operator)
+    (part,) = release.parts
+    kept, person = part.rows.labelled.mask, frame[IDS].str.removesuffix(".0")
+    assert sorted(person[kept]) == sorted(person.unique())
+    assert release.rows == 40
+    assert release.guarantee.unit is Unit.PERSON_LABELS
+    assert release.guarantee.epsilon == pytest.approx(1.0)
+    if name == "response":  # the label that is left has all of epsilon
+        flip = release.arrays["channel"][0, 0]
+        assert np.log(flip / (1 - flip)) == pytest.approx(1.0)
+    model = sf.FactoredClassifier().fit_release(release, frame[["a", "b"]])
+    assert model.predict(frame[["a", "b"]]).shape == (len(frame),)
+    others = of_people(frame.assign(y=1 - frame["y"]), operator)
+    assert np.array_equal(others.parts[0].rows.labelled.mask, kept)
+    turned = of_people(frame.iloc[::-1], operator)
+    assert np.array_equal(turned.parts[0].rows.labelled.mask[::-1], kept)
+
+
+def test_rows_that_have_no_label_are_not_the_one_of_a_person(frame):
+    frame["y"] = frame["y"].astype("Int64")
+    frame.loc[::2, "y"] = None
+    operator = sf.MeanOperator(epsilon=1.0, delta=1e-6)
+    release = of_people(frame, operator, missing_labels="skip")
+    mask = release.parts[0].rows.labelled.mask
+    assert not mask[::2].any()
+    assert len(mask) == len(frame)
+    assert mask.sum() == release.rows == frame.dropna()[IDS].str.removesuffix(".0").nunique()
+    sf.FactoredClassifier().fit_release(release, frame[["a", "b"]])
 
 
 def test_public_rows_must_have_ids(frame):
@@ -260,7 +298,7 @@ def test_a_plan_counts_people(frame):
     source = sf.MeanOperator.source(frame, label="y", person=IDS)
     noisier, plainer = (operator.plan(s).rows[0]["noise"] for s in (
         source, dataclasses.replace(source, person=None, features=["a", "b"])))  # fmt: skip
-    assert noisier > 5 * plainer
+    assert noisier > 5 * plainer  # 40 of 420 rows are used
 
 
 def test_moments_of_people_are_learnt_and_merged(frame):
@@ -295,6 +333,8 @@ def test_a_policy_can_demand_that_people_are_protected(frame, tmp_path):
     answer, release = sf.grant(proposal, frame, ledger=ledger, **owner)
     assert answer.name == "granted"
     assert release.guarantee.unit is Unit.PERSON_LABELS
+    assert release.rows == 40
+    sf.FactoredClassifier().fit_release(release, frame)
     labels = sf.Ledger(tmp_path / "m", {"people": BUDGET}, classes={"people": (0, 1)})
     with pytest.raises(UnitError, match="no budget per person-labels"):
         sf.grant(proposal, frame, ledger=labels, **owner)

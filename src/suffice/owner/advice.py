@@ -329,7 +329,8 @@ def _label_forecasts(question: Question, source: Source) -> tuple[PublicFacts, l
     public = PublicSource(
         features, label=label, features=source.features, person=person, **computing
     )
-    plain = MeanOperator(1.0, classes=question.classes, missing="mean", map=None)
+    price = (question.epsilon, question.delta)
+    plain = MeanOperator(*price, classes=question.classes, missing="mean", map=None)
     rows = plain.public(public).rows
     summary = rows.summary
     assert summary is not None  # noqa: S101  # for the type checker: it was fitted

@@ -56,7 +56,7 @@ from suffice.owner.labelled import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Payment, make_release
 from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
-from suffice.plain_text import note
+from suffice.plain_text import collected_notes, note
 from suffice.privacy.events import Event, Pure, check_promise
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import (
@@ -70,7 +70,7 @@ from suffice.privacy.noise import (
 from suffice.privacy.response import Response
 from suffice.releases.release import Covariance, Release
 from suffice.tables.columns import Classes, person_codes
-from suffice.tables.table import narrow_batches, rows_parts
+from suffice.tables.table import RowLanes, is_ordered, narrow_batches, rows_parts
 
 _ROOT = math.sqrt(2.0) * (1 + 1e-15)  # never below the square root
 
@@ -164,6 +164,7 @@ _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
 class PeopleReach:
     """How far all labels of one person move the sums, at most: from public rows and ids."""
 
+    people: int  # how many there are
     rows: int  # the largest number of rows of a person
     l1: int  # the largest 1-norm of a person's rows, added up with the worst signs, in steps
     l2: int  # the largest 2-norm of the same
@@ -237,7 +238,25 @@ def people_reach(public: PublicRows, person: str, classes: int) -> PeopleReach:
             signs = np.array([*product([1.0], *[(-1.0, 1.0)] * (len(own) - 1))])
             both = _norms(signs @ own, len(own))
             l1[place], l2[place] = (int(norm.max()) for norm in both)
-    return PeopleReach(int(rows.max()), int(l1.max()), int(l2.max()))
+    return PeopleReach(len(people), int(rows.max()), int(l1.max()), int(l2.max()))
+
+
+def one_row_each(public: PublicRows, person: str) -> np.ndarray:
+    """Return one truth value for each row: whether it is the one that is kept of its person.
+
+    It is the row of the least hash: a draw that depends on public cells and on no order. Of rows
+    alike it is the first.
+    """
+    names = public.roles.features
+    lanes, hashes, codes = RowLanes(public.table.schema, names), [], []
+    for batch in public.table.batches([*names, person]):
+        hashes.append(lanes.of(batch)[0])
+        codes.append(person_codes(batch.column(person))[0])
+    people = np.concatenate(codes)
+    order = np.lexsort([np.concatenate(hashes), people])
+    kept = np.zeros(len(people), dtype=bool)
+    kept[order[np.unique(people[order], return_index=True)[1]]] = True
+    return kept
 
 
 class ExactSums(LabelledPass):
@@ -602,7 +621,8 @@ class Candidates:
 
     With a given pipeline the noise is even. Such releases are merged: noise that is shaped for one
     owner's few rows gives up most directions, and those of other owners with them. Where ``people``
-    are protected, shaped noise is for as many labels as a person has at most.
+    are protected, shaped noise is for as many labels as a person has at most. ``count`` is that of
+    rows unless it is given: for so many rows that are alike.
     """
 
     def __init__(
@@ -611,9 +631,11 @@ class Candidates:
         classes: int,
         balance: float = EQUAL,
         people: PeopleReach | None = None,
+        count: int = 0,
     ) -> None:
         self._labels = 1 if people is None else people.rows  # that change together
-        rows, count = public.sample()
+        rows, every = public.sample()
+        count = count or every
         step = lattice_step(public.pipeline.norm_bound)
         moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
         self._moments, self._unit, self.balance = moments, step / moments.count, balance
@@ -1002,11 +1024,14 @@ class MeanOperator(LabelMechanism):
     def public(self, source: PublicSource) -> PublicTable:
         """Return the public side of a table; "auto" takes the map that public rows advise.
 
-        A given pipeline has its own map, and randomised labels need none.
+        A given pipeline has its own map, and randomised labels need none. Where people have several
+        rows, one row of each is kept if public rows predict that this is better.
         """
+        if source.person is not None and is_ordered(source.data):
+            source = self._kept(source, source.person)
         if self.map != "auto":
             return super().public(source)
-        plain = replace(self, map=None).public(source)
+        plain = LabelMechanism.public(replace(self, map=None), source)
         summary = plain.rows.summary
         if summary is None or self.mechanism == "response":
             return plain
@@ -1021,6 +1046,26 @@ class MeanOperator(LabelMechanism):
                 " use --linear (Python: map=None)."
             )
         return replace(plain, rows=rows)
+
+    def _kept(self, source: PublicSource, person: str) -> PublicSource:
+        """Return the same, or one row of each person, as the forecast of plain rows advises.
+
+        All rows are more labels, and one row is less noise unless all people have as many rows.
+        """
+        with collected_notes():  # they are about rows that may not be kept
+            plain = LabelMechanism.public(replace(self, map=None), source)
+        classes = len(plain.classes)
+        people = people_reach(plain.rows, person, classes)
+        price = (self.mechanism, self.epsilon, self.delta)
+        every = Candidates(plain.rows, classes, people=people).best(*price)
+        one = Candidates(plain.rows, classes, count=people.people).best(*price)
+        if people.rows == 1 or one.utility.correlation <= every.utility.correlation:
+            return source
+        note(
+            f"One row of each person is used, {people.people:,} in all: public facts predict that"
+            " more rows would cost more in noise than they teach."
+        )
+        return source.picked(one_row_each(plain.rows, person))
 
     def mapped(self, rows: PublicRows, person: str | None = None) -> MappedRows:
         """Return public rows that were read under this mechanism's map; no cell is read again."""

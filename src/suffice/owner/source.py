@@ -214,8 +214,15 @@ class PublicSource(Source):
         if not mask.any():
             raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
-        rows = Picked(source.data, mask)
-        return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
+        return replace(source.picked(mask), y=y)
+
+    def picked(self, mask: np.ndarray) -> Self:
+        """Return the same of those rows alone where ``mask`` is true, a public choice."""
+        whole = mask
+        if self.labelled is not None:  # of a table that has more rows
+            whole = self.labelled.mask.copy()
+            whole[whole] = mask
+        return replace(self, data=Picked(self.data, mask), labelled=LabelledRows.of(whole))
 
 
 @dataclass(frozen=True, eq=False)
