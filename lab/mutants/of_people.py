@@ -43,10 +43,18 @@ MUTANTS = (
     Mutant(
         "person-last-rounding-free",
         "owner/moments.py",
-        "(width * square if steps > 1 else 0.0)",
-        "0.0",
+        "rounded = width if steps > 1 else 0.0",
+        "rounded = 0.0",
         (f"{_NUMBERS}::test_the_noise_of_people_allows_for_the_last_rounding",),
         "Products are rounded down, which can part two people by more than is paid for.",
+    ),
+    Mutant(
+        "person-target-in-whole-numbers",
+        "owner/moments.py",
+        "LONGEST_CODE * steps / weights.proportions, linear",
+        "LONGEST_CODE / weights.proportions, linear",
+        (f"{_NUMBERS}::test_the_noise_of_people_allows_for_the_last_rounding",),
+        "Sums of people's targets are in steps of a weight, and get noise for whole numbers.",
     ),
     Mutant(
         "person-table-that-changes",

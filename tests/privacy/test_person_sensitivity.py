@@ -11,7 +11,7 @@ from suffice.engines.sums import LONGEST_CODE, MomentSums, PersonSums, PersonWei
 from suffice.owner.mean_operator import MeanOperator, people_reach
 from suffice.owner.moments import calibrated_moments, moments_noise
 from suffice.owner.proportions import count_reach
-from suffice.privacy.moments import default_weights
+from suffice.privacy.moments import BlockWeights, default_weights
 from suffice.tables.bags import read_bags
 from suffice.tables.columns import person_codes
 from suffice.tables.sources import open_table
@@ -39,6 +39,39 @@ def someone(rng, width, classes):
     rows /= np.linalg.norm(rows, axis=1)[:, None] * rng.choice([1.0, 1.0, 3.0])
     labels = rng.integers(-1, classes, len(rows))
     return rows, labels if rng.random() < 0.5 else np.full(len(rows), labels[0])
+
+
+def with_targets(rng, rows: np.ndarray, block: BlockWeights) -> np.ndarray:
+    """Return the blocks of one person's rows with targets, each with its weight."""
+    targets = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], len(rows))
+    if rng.random() < 0.5:
+        targets[:] = targets[0]
+    sums = MomentSums(rows.shape[1] + 1, 0)
+    codes = np.rint(np.vstack([rows.T * (LONGEST_CODE - 2), targets * LONGEST_CODE]))
+    weights = np.full(len(rows), PersonWeights.one // len(rows), dtype=np.int64)
+    sums.update_weighted(codes, np.zeros(len(rows), dtype=int), weights)
+    total, one = sums.result(), PersonWeights.one
+    return np.concatenate([
+        total.second.ravel() / LONGEST_CODE**2,
+        block.mean * total.mean / (LONGEST_CODE * one),
+        block.operator * total.operator.ravel() / LONGEST_CODE**2,
+        block.proportions * total.counts / (LONGEST_CODE * one),
+        block.square * total.squares / LONGEST_CODE**2,
+    ])  # fmt: skip
+
+
+BLOCKS = (default_weights(0, 1.0, 10**6), BlockWeights(0, 0.2, 1.3, 0.4),
+          BlockWeights(0, 0.3, 2.0, 0.2), BlockWeights(0, 1.9, 0.4, 1.0))  # fmt: skip
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda b: f"{b.mean:.1f}, {b.operator:.1f}")
+def test_no_two_people_with_targets_are_farther_apart_than_two_records(block, rng):
+    for _ in range(300):
+        width = int(rng.integers(1, 5))
+        apart = [with_targets(rng, someone(rng, width, 2)[0], block) for _ in range(2)]
+        rounded = (width + block.operator * np.sqrt(width) + block.square) / LONGEST_CODE**2
+        assert np.linalg.norm(apart[0] - apart[1]) <= block.sensitivity + rounded
+        assert max(map(np.linalg.norm, apart)) <= block.sensitivity  # of nobody
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -84,13 +117,15 @@ def test_weighted_sums_are_exact_and_rounded_once(rng):
     assert sums.result().counts.sum() == weights[labels >= 0].sum()
 
 
-def test_the_noise_of_people_allows_for_the_last_rounding():
-    weights = default_weights(2, 4.0, 1000)
+@pytest.mark.parametrize("classes", [0, 2])
+def test_the_noise_of_people_allows_for_the_last_rounding(classes):
+    weights = default_weights(classes, 4.0, 1000)
     plain = moments_noise(10, 1000, weights, 4.0)
     people = moments_noise(10, 1000, weights, 4.0, PersonWeights.one)
+    rounded = 10 if classes else 10 + weights.operator * np.sqrt(10) + weights.square
     for name, block in people.blocks.items():
         same = plain.blocks[name].deviation
-        more = 1 + 10 / LONGEST_CODE**2 / weights.sensitivity
+        more = 1 + rounded / LONGEST_CODE**2 / weights.sensitivity
         assert same * more * (1 - 1e-7) <= block.deviation <= same * (1 + 1e-6)
     assert people.blocks["diagonal"].deviation > plain.blocks["diagonal"].deviation
     noise = calibrated_moments(10, 2, 1000, 1.0, 1e-6, steps=PersonWeights.one)

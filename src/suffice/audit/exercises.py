@@ -307,6 +307,14 @@ def _parties(method: str, classes: int = 3, **options: Any) -> Exercise:
     )  # fmt: skip
 
 
+_NUMBER = replace(
+    _moments("a number to predict", 2),
+    inputs={"target": NAMES[-1]},
+    columns=(*NAMES[:-1], "ward"),
+    without={"numpy": "the target is a column with a name"},
+)
+
+
 _REGISTERED: dict[str, Sequence[Exercise]] = {
     "mean-operator": (
         *(_operator(name, mechanism=name) for name in ("laplace", "gaussian", "knorm", "response")),
@@ -343,13 +351,9 @@ _REGISTERED: dict[str, Sequence[Exercise]] = {
     "moments": (
         _moments("declared ranges", 3),
         _moments("missing as zero", 2, missing="zero"),
-        replace(
-            _moments("a number to predict", 2),
-            inputs={"target": NAMES[-1]},
-            columns=(*NAMES[:-1], "ward"),
-            without={"numpy": "the target is a column with a name"},
-        ),
+        _NUMBER,
         _of_people(_moments("declared ranges", 3), Changed.PERSON),
+        _of_people(_NUMBER, Changed.PERSON),
     ),
     "proportions": (
         _proportions("chosen"),

@@ -207,11 +207,6 @@ def check_before(
             f"{mechanism.name} cannot protect all rows of a person: its release shows how many a"
             " person has. Remove --person, or use mean-operator, proportions or moments."
         )
-    if person and source.target is not None:
-        raise ParameterError(
-            "Moments of a number to predict cannot protect all rows of a person. Remove --person,"
-            " or use --label."
-        )
     if source.target is not None and not issubclass(mechanism.source, TargetSource):
         raise ParameterError(
             f"{mechanism.name} takes a label, and no number to predict. Use --label, or moments."

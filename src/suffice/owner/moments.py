@@ -131,10 +131,13 @@ def moments_noise(
     if not weights.classes:  # a target is an integer as coordinates are
         reach = float(LONGEST_CODE**2)
         numbers_of["operator"] = (width, reach / weights.operator, square)
-        numbers_of["counts"] = (1, LONGEST_CODE / weights.proportions, linear)
+        numbers_of["counts"] = (1, LONGEST_CODE * steps / weights.proportions, linear)
         numbers_of["squares"] = (1, reach / weights.square, square)
     # The sums of weighted products are rounded down: each may move by one more (proofs/person.md).
-    scale = multiplier * (weights.sensitivity + (width * square if steps > 1 else 0.0))
+    rounded = width if steps > 1 else 0.0
+    if steps > 1 and not weights.classes:  # so are those with a target, and its squares
+        rounded += weights.operator * math.sqrt(width) + weights.square
+    scale = multiplier * (weights.sensitivity + rounded * square)
     drawn = {}
     for name, (size, reach, unit) in numbers_of.items():
         if not size:
