@@ -1,6 +1,6 @@
 """Regressions from moments: how often intervals cover, and how far predictions are off.
 
-    python lab/bench/regression.py --data DIR [--parts coverage,error] [--draws 400]
+    python lab/bench/regression.py --data DIR [--parts coverage,error,line] [--draws 400]
 
 Coverage: a table is the population, and records are drawn from it with replacement. What intervals
 must hold are least squares, R^2, means, variances and correlations of the whole table, with rows
@@ -11,7 +11,7 @@ interval without noise.
 Error: mean squared error on new rows over that of the mean, against AdaSSP (Wang 2018) at the same
 promise, and diffprivlib's LinearRegression, which is pure and protects records that are added or
 removed (an environment of its own; --peers). Rivals get the same rows, shortened alike, and the
-same range of the target.
+same range of the target. Part "line" has one feature per table: there OpenDP's Theil-Sen runs too.
 """
 
 import argparse
@@ -56,14 +56,23 @@ TABLES: dict[str, tuple[str, tuple[float, float], tuple[str, ...]]] = {
          "Horizontal_Distance_To_Fire_Points"),
     ),
 }  # fmt: skip
+# The same with one feature, the most that OpenDP's Theil-Sen takes: table/feature.
+LINES = {
+    f"{name}/{feature}": (*TABLES[name][:2], (feature,))
+    for name, feature in (
+        ("wine_white", "alcohol"), ("abalone", "Shell_weight"), ("adult", "age"),
+        ("magic", "fLength"), ("covertype", "Slope"),
+    )
+}  # fmt: skip
+_EVERY = {**TABLES, **LINES}
 _MOST_ROWS = 50_000
 _DELTA = 1e-6
 
 
 def table_of(name: str, folder: Path) -> tuple[pa.Table, pa.Table]:
     """Return public and private rows of a table: features and the target."""
-    target, _, features = TABLES[name]
-    table = pq.read_table(folder / f"{name}.parquet").select([*features, target])
+    target, _, features = _EVERY[name]
+    table = pq.read_table(folder / f"{name.partition('/')[0]}.parquet").select([*features, target])
     order = np.random.default_rng(0).permutation(len(table))[:_MOST_ROWS]
     count = min(2000, len(order) // 5)
     return table.take(order[:count]).drop_columns(target), table.take(order[count:])
@@ -71,7 +80,7 @@ def table_of(name: str, folder: Path) -> tuple[pa.Table, pa.Table]:
 
 def released(name: str, public: pa.Table, private: pa.Table, epsilon: float) -> Release:
     """Return a real release, whose public parts are used."""
-    target, limits, _ = TABLES[name]
+    target, limits, _ = _EVERY[name]
     owner = Moments(epsilon, _DELTA, standardize=public, ranges={target: limits})
     with warnings.catch_warnings():  # rows that occur twice, public and private
         warnings.simplefilter("ignore")
@@ -80,7 +89,7 @@ def released(name: str, public: pa.Table, private: pa.Table, epsilon: float) -> 
 
 def numbers_of(name: str, release: Release, rows: pa.Table) -> np.ndarray:
     """Return the coordinates of rows, of length 1 at most, and the target between -1 and 1."""
-    target, (low, high), features = TABLES[name]
+    target, (low, high), features = _EVERY[name]
     mapped = design_matrix(rows.select(list(features)), release.pipeline, new=True)
     scaled = (2 * rows[target].to_numpy().astype(float) - low - high) / (high - low)
     return np.column_stack([mapped / release.pipeline.bound, np.clip(scaled, -1, 1)])
@@ -188,7 +197,7 @@ def errors(name: str, folder: Path, splits: int, *, peers: bool) -> tuple[int, i
                 error = np.mean((new[:, -1] - np.clip(predicted, -1, 1)) ** 2) / base
                 found.setdefault(rival, []).append(float(error))
 
-            _, (low, high), features = TABLES[name]
+            _, (low, high), features = _EVERY[name]
             ours = MomentRegressor().fit_release(release).predict(test.select(list(features)))
             note("moments", (2 * ours - low - high) / (high - low))
             # The constant takes half of the squared length, which is shared by rows of length 1.
@@ -199,14 +208,17 @@ def errors(name: str, folder: Path, splits: int, *, peers: bool) -> tuple[int, i
             note("adassp", wide[1] @ theta)
             plain = np.linalg.lstsq(wide[0], old[:, -1], rcond=None)[0]
             note("exact", wide[1] @ plain)
-            if peers:
+            asked_ones = ["diffprivlib_regression"] if peers else []
+            if peers and len(features) == 1:
+                asked_ones.append("opendp_theil_sen")
+            for peer in asked_ones:
                 from peers.environments import asked
 
                 answer = asked(
-                    "diffprivlib_regression", epsilon=epsilon, rows=old[:, :-1],
+                    peer, epsilon=epsilon, rows=old[:, :-1],
                     target=old[:, -1], test_rows=new[:, :-1], seed=seed,
                 )  # fmt: skip
-                note("diffprivlib", np.array(answer["predicted"]))
+                note(peer, np.array(answer["predicted"]))
         rivals = [rival for rival in found if rival not in ("moments", "exact")]
         ahead = True
         for rival in rivals:
@@ -229,7 +241,7 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--draws", type=int, default=400, help="samples per table and epsilon")
     parser.add_argument("--splits", type=int, default=10, help="train-test splits per table")
     parser.add_argument("--sets", default=",".join(TABLES), help="tables, with commas")
-    parser.add_argument("--peers", action="store_true", help="also ask diffprivlib")
+    parser.add_argument("--peers", action="store_true", help="also ask diffprivlib and OpenDP")
     asked = parser.parse_args(words)
     claims: list[dict] = []
     names, parts = asked.sets.split(","), asked.parts.split(",")
@@ -238,10 +250,12 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
               " | means | variances | correlations |\n|" + "---|" * 11)  # fmt: skip
         for name in names:
             claims += coverage(name, asked.data, asked.draws)
-    if "error" in parts:
-        counts = [errors(name, asked.data, asked.splits, peers=asked.peers) for name in names]
-        good, cells = (sum(numbers) for numbers in zip(*counts, strict=True))
-        claims.append(claim("cells of regression behind a rival, part", 1 - good / cells, 0.2))
+    lines = [line for line in LINES if line.partition("/")[0] in names]
+    for part, kept in (("error", names), ("line", lines)):
+        if part in parts:
+            counts = [errors(name, asked.data, asked.splits, peers=asked.peers) for name in kept]
+            good, cells = (sum(numbers) for numbers in zip(*counts, strict=True))
+            claims.append(claim(f"cells of {part} behind a rival, part", 1 - good / cells, 0.2))
     return claims
 
 

@@ -8,7 +8,42 @@ _NOISE = "owner/moments/test_moments.py::test_every_block_has_the_noise_that_is_
 
 _TARGET = "privacy/test_moment_sensitivity.py::test_targets_move_moments_no_farther_than_labels"
 
+_ALONE = "owner/moments/test_target_operator.py::test_no_two_targets_are_farther_apart_than_is_paid_for"
+_FORGED = "owner/moments/test_target_operator.py::test_a_file_cannot_claim_more_than_its_noise_keeps"
+
 MUTANTS = (
+    Mutant(
+        "moments-target-moves-by-its-length",
+        "privacy/moments.py",
+        "return 2 * math.hypot(self.operator, self.proportions)",
+        "return math.hypot(self.operator, self.proportions)",
+        (_ALONE,),
+        "Another target moves the sums by twice what is paid for.",
+    ),
+    Mutant(
+        "moments-square-beside-public-rows",
+        "privacy/moments.py",
+        "FREE_SQUARE = 2.77",
+        "FREE_SQUARE = 5.0",
+        (_ALONE,),
+        "Squares of targets are released with more weight than is free, and nothing is charged.",
+    ),
+    Mutant(
+        "moments-target-claims-records",
+        "releases/claims.py",
+        "if claimed.unit is not Unit.LABEL or not isinstance(claimed.event, Gaussian):",
+        "if not isinstance(claimed.event, Gaussian):",
+        (_FORGED,),
+        "A file of exact moments of rows is read as if it protected records.",
+    ),
+    Mutant(
+        "moments-rows-without-noise",
+        "owner/moments.py",
+        "(self.epsilon, self.delta), self.unit == MomentsUnit.LABEL",
+        "(self.epsilon, self.delta), not public.classes",
+        ("owner/moments/test_target_moments.py",),
+        "Moments of private rows leave without noise where there is a target.",
+    ),
     Mutant(
         "moments-square-of-a-target",
         "privacy/moments.py",

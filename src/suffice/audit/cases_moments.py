@@ -58,10 +58,14 @@ class _Blocks(Subject):
     Where ``noises`` have a block "trace", the sum of squared lengths is released as well.
     """
 
-    kind = "moments"
     procedure: NoisyMoments
     noises: Mapping[str, BlockNoise]
     others: int
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]  # it is never set
+        """The kind of release: moments, or those of a number to predict."""
+        return self.procedure.kind
 
     def shifted(self, record: Record) -> dict[str, np.ndarray]:
         """Return the integers that noise is added to, by block."""
@@ -125,6 +129,16 @@ class _Blocks(Subject):
             return float(shift @ shift)
 
         return [max(_worst(self.procedure.noise.weights), key=apart), _BOUNDARY]
+
+
+class _Targets(_Blocks):
+    """One record whose target alone changes; its row is public."""
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return both ends of the range, and the two targets by which the square is free."""
+        del rng
+        low, high = (1.0, 0.0, -1.0), (1.0, 0.0, 1.0)
+        return [Pair(low, high, "both ends"), Pair((1.0, 0.0, 5**0.5 - 2), high, "squares apart")]
 
 
 Batches = list[pa.RecordBatch]
@@ -201,12 +215,13 @@ class _People(_Blocks):
         return [Pair(people[0], people[1], "20 rows of a person"), other]
 
 
-def _blocks(classes: int, size: int) -> _Blocks:
+def _blocks(classes: int, size: int, unit: str = "record") -> _Blocks:
     """Return a table of so many records, with the noise of a release; no classes mean a target."""
     target = None if classes else "target"
     mechanism = Moments(
         _EPSILON,
         _DELTA,
+        unit,
         bound=1.0,
         standardize="none",
         classes=tuple(range(classes)) or (0, 1),
@@ -215,7 +230,8 @@ def _blocks(classes: int, size: int) -> _Blocks:
     source = Source(np.zeros((size, 2)), np.zeros(size, int), target=target)
     public = mechanism.public(source.prepared())
     procedure = mechanism.choose(public)
-    return _Blocks(procedure, procedure.noise.blocks, size - 1)
+    subject = _Blocks if unit == "record" else _Targets
+    return subject(procedure, procedure.noise.blocks, size - 1)
 
 
 def person_among(others: int) -> _People:
@@ -275,6 +291,14 @@ def cases() -> Iterator[Case]:
         "moments, a number to predict", SOME,
         Flaw("square for free", "the square of the target has a quarter of its noise",
              noises={**blocks.noises, "squares": louder_square}),
+    )  # fmt: skip
+    blocks = _blocks(0, 200, "label")
+    halved = {block: _less(noise, 0.5) for block, noise in blocks.noises.items()}
+    yield from blocks.cases(
+        "moments, a number beside public rows", SOME,
+        Flaw("length for change", "another target is said to move it by 1, not by 2", noises=halved),
+        Flaw("square for free", "the square of the target has a quarter of its noise",
+             noises={**blocks.noises, "squares": _less(blocks.noises["squares"], 0.25)}),
     )  # fmt: skip
     yield from person_among(0).cases(
         "moments, a person of 20 rows", SOME,

@@ -45,6 +45,7 @@ class Changed(StrEnum):
     """The unit in which two neighbouring data sets differ."""
 
     LABEL = "label"
+    TARGET = "target"
     RECORD = "record"
     PERSON_LABELS = "person-labels"
     PERSON = "person"
@@ -106,6 +107,9 @@ def neighbours(
         neighbour = _other_party(rng, table, names, scales)
     elif changed in {Changed.PERSON, Changed.PERSON_LABELS}:
         table, neighbour, row = other_person(rng, table, names, changed)
+    elif changed is Changed.TARGET:
+        columns[-1, row] = rng.uniform(-1, 1) * scales[-1]
+        neighbour = _table(columns, ward, np.array(names)[labels])
     else:
         labels[row] = (labels[row] + 1 + rng.integers(classes - 1)) % classes
         if changed is Changed.RECORD:
@@ -123,11 +127,12 @@ def with_ugly_cells(data: Neighbours, rng: np.random.Generator, changed: Changed
     """
     first, second = data.tables
     whole = changed in {Changed.RECORD, Changed.PERSON}
-    for name in NAMES if whole else ():
+    target = changed is Changed.TARGET
+    for name in NAMES if whole else NAMES[-1:] if target else ():
         place = first.column_names.index(name)
         first = first.set_column(place, name, first[name].cast(pa.string()))
         second = _with_cell(second, data.row, name, str(rng.choice(UGLY_CELLS)))
-    for name in ("ward", "label") if whole else ("label",):
+    for name in ("ward", "label") if whole else () if target else ("label",):
         strange = str(rng.choice(["nobody's", *UGLY_CELLS]))
         second = _with_cell(second, data.row, name, strange)
     if changed is Changed.PERSON:  # a row of the person more, which has no id
@@ -354,6 +359,12 @@ _REGISTERED: dict[str, Sequence[Exercise]] = {
         _NUMBER,
         _of_people(_moments("declared ranges", 3), Changed.PERSON),
         _of_people(_NUMBER, Changed.PERSON),
+        replace(
+            _NUMBER,
+            name="a number beside public rows",
+            options={**_NUMBER.options, "unit": "label"},
+            changed=Changed.TARGET,
+        ),
     ),
     "proportions": (
         _proportions("chosen"),

@@ -501,7 +501,8 @@ def by_command(run: Command) -> Callable[[Exercise, Handed], Shown]:
 def charged_unit(exercise: Exercise) -> Unit:
     """Return the unit whose budget pays: that which differs, or the party of an auxiliary row."""
     changed = exercise.changed
-    return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
+    named = {Changed.AUXILIARY: Unit.PARTY, Changed.TARGET: Unit.LABEL}
+    return named.get(changed) or Unit(changed.value)
 
 
 def _names() -> Shown:

@@ -444,6 +444,7 @@ _LEARNING: dict[str, Learning] = {
         lambda options: _class_of("MomentClassifier")(**options), lambda _: ("class_weight",)
     ),
     "target-moments": Learning(lambda options: _class_of("MomentRegressor")(**options)),
+    "target-operator": Learning(lambda options: _class_of("MomentRegressor")(**options)),
     "votes": _of_each_row(
         "votes", "VoteClassifier", "estimator", "labels", "class_weight", "progress"
     ),

@@ -705,10 +705,10 @@ def moments_of(release: Release) -> NumberMoments:
     """Return the numbers of a release of moments, with its target if it has one."""
     arrays, details, bound = release.arrays, release.details, release.pipeline.bound
     second = release.array("second_moments", "moments") / bound**2
-    mean, square = arrays["mean"] / bound, details["second_noise"] / bound**2
+    mean, square = arrays["mean"] / bound, details.get("second_noise", 0.0) / bound**2
     noise = np.full(second.shape, square / math.sqrt(2))
     np.fill_diagonal(noise, square)
-    mean_noise = np.full(len(mean), details["mean_noise"] / bound)
+    mean_noise = np.full(len(mean), details.get("mean_noise", 0.0) / bound)  # 0 of public rows
     if "target" in details:
         middle, last = arrays["target_moments"]
         second = _bordered(second, arrays["operator"] / bound, last)

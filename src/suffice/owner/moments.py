@@ -43,7 +43,7 @@ from suffice.owner.scaling import (
     counted_people,
     noise_guarantee,
 )
-from suffice.owner.source import LabelledBatch, Source, TargetSource
+from suffice.owner.source import LabelledBatch, OwnerReport, Source, TargetSource
 from suffice.privacy import events
 from suffice.privacy.events import Gaussian, check_delta, check_promise
 from suffice.privacy.guarantee import Guarantee, Unit
@@ -85,20 +85,20 @@ class MomentNoise:
     def add(self, exact: MomentTotals) -> dict[str, np.ndarray]:
         """Return the sums of all blocks with fresh noise, in rows of length 1.
 
-        The sums of products are a symmetric matrix, each product noised once.
+        The sums of products are a symmetric matrix, each product noised once. Those of public rows
+        have no noise.
         """
         width = len(exact.mean)
         upper = np.triu_indices(width, 1)
-        second = np.diag(self.blocks["diagonal"].add(np.diagonal(exact.second)))
-        if width > 1:
-            second[upper] = self.blocks["products"].add(exact.second[upper])
-            second.T[upper] = second[upper]
-        sums = {
-            "second": second,
-            "mean": self.blocks["mean"].add(exact.mean),
-            "operator": self.blocks["operator"].add(exact.operator),
-            "counts": self.blocks["counts"].add(exact.counts),
-        }
+        sums = {"second": exact.second / LONGEST_CODE**2, "mean": exact.mean / LONGEST_CODE}
+        if not self.weights.public_rows:
+            second = np.diag(self.blocks["diagonal"].add(np.diagonal(exact.second)))
+            if width > 1:
+                second[upper] = self.blocks["products"].add(exact.second[upper])
+                second.T[upper] = second[upper]
+            sums = {"second": second, "mean": self.blocks["mean"].add(exact.mean)}
+        sums["operator"] = self.blocks["operator"].add(exact.operator)
+        sums["counts"] = self.blocks["counts"].add(exact.counts)
         if "squares" in self.blocks:
             sums["squares"] = self.blocks["squares"].add(exact.squares)
         return sums
@@ -133,6 +133,8 @@ def moments_noise(
         numbers_of["operator"] = (width, reach / weights.operator, square)
         numbers_of["counts"] = (1, LONGEST_CODE * steps / weights.proportions, linear)
         numbers_of["squares"] = (1, reach / weights.square, square)
+    if weights.public_rows:
+        numbers_of = {name: numbers_of[name] for name in ("operator", "counts", "squares")}
     # The sums of weighted products are rounded down: each may move by one more (proofs/person.md).
     rounded = width if steps > 1 else 0.0
     if steps > 1 and not weights.classes:  # so are those with a target, and its squares
@@ -161,12 +163,20 @@ def moments_noise(
 
 
 def calibrated_moments(
-    width: int, classes: int, rows: int, epsilon: float, delta: float, *, steps: int = 1
+    width: int,
+    classes: int,
+    rows: int,
+    epsilon: float,
+    delta: float,
+    *,
+    steps: int = 1,
+    public_rows: bool = False,
 ) -> MomentNoise:
     """Return the least noise on moments that costs at most ``epsilon`` at ``delta``.
 
     A row has ``width`` coordinates, and a target where there are 0 ``classes``. The weights of
     the blocks depend on the number of ``rows``, or of people, whose rows have weights in ``steps``.
+    With ``public_rows`` the target alone is private.
 
     Examples
     --------
@@ -177,7 +187,7 @@ def calibrated_moments(
     epsilon = events.check_epsilon(epsilon)
     delta = events.check_delta(delta, positive=True)
     multiplier = events.gaussian_multiplier(epsilon, delta)
-    weights = default_weights(classes, multiplier, rows)
+    weights = replace(default_weights(classes, multiplier, rows), public_rows=public_rows)
     noise = moments_noise(width, rows, weights, multiplier, steps)
     while noise.event.epsilon(delta) > epsilon:
         if delta <= 2 * noise.event.tail:
@@ -259,6 +269,8 @@ class NoisyMoments(RecordProcedure[MomentPass]):
     @property
     def unit(self) -> Unit:  # type: ignore[override]  # it is never set
         """What is protected."""
+        if self.noise.weights.public_rows:
+            return Unit.LABEL
         return Unit.RECORD if self.people is None else Unit.PERSON
 
     def accumulator(self, *, identified: bool) -> MomentPass:
@@ -266,7 +278,7 @@ class NoisyMoments(RecordProcedure[MomentPass]):
         return MomentPass(self.rows, self.classes, self.people, identified=identified)
 
     def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
-        """Return the guarantee per record, or per person."""
+        """Return the guarantee per record, per person, or per target of public rows."""
         del exact
         origin = self.rows.pipeline.origin
         return (noise_guarantee(self.unit, self.noise.event, self.delta, origin=origin),)
@@ -278,11 +290,11 @@ class NoisyMoments(RecordProcedure[MomentPass]):
         deviations = {n: block.deviation / self.size for n, block in self.noise.blocks.items()}
         operator, counts = means["operator"].T * bound, means["counts"]
         arrays = {"second_moments": means["second"] * bound**2, "mean": means["mean"] * bound}
-        spread: dict[str, Any] = {
-            "second_noise": deviations["diagonal"] * bound**2,
-            "mean_noise": deviations["mean"] * bound,
-            "operator_noise": deviations["operator"] * bound,
-        }
+        spread: dict[str, Any] = {}
+        if not self.noise.weights.public_rows:
+            spread["second_noise"] = deviations["diagonal"] * bound**2
+            spread["mean_noise"] = deviations["mean"] * bound
+        spread["operator_noise"] = deviations["operator"] * bound
         if self.rows.target is not None:
             low, high = self.rows.target
             arrays["operator"] = operator[:, 0]
@@ -316,6 +328,16 @@ class NoisyTargetMoments(NoisyMoments):
         return {**super().parameters(exact), "target": target}
 
 
+class NoisyTargets(NoisyTargetMoments):
+    """The mean of public rows times a private number, with noise; moments of rows as they are."""
+
+    kind = "target-operator"
+
+    def report(self, exact: MomentPass) -> OwnerReport | None:
+        """Tell the owner alone what counted as none; rows are public, so they may scale."""
+        return exact.report()
+
+
 _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordinate
 _DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
 
@@ -329,6 +351,7 @@ class MomentsUnit(StrEnum):
     """What the noise on moments can protect."""
 
     RECORD = "record"
+    LABEL = "label"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +381,8 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
 
     A number takes the place of labels where a release has a ``target``, whose range is among
     ``ranges``: ``release(X, y, target="hours", ...)``, or the name of a column. Then a learner
-    predicts the number (`MomentRegressor`).
+    predicts the number (`MomentRegressor`). With the unit "label" this number alone is private, and
+    rows are public: their moments leave as they are.
 
     Rows are private; `PrivateScaling` says how they become vectors. They have no intercept: class
     proportions and means take its place. No record is dropped and none is an error. A cell that is
@@ -371,8 +395,9 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         How much the release may cost each record.
     delta : float
         The delta of the guarantee, for example 1e-6; above 0.
-    unit : {"record"}
-        What is protected: whole records. For labels alone, use `MeanOperator`.
+    unit : {"record", "label"}
+        What is protected: whole records, or a ``target`` beside public rows. For classes beside
+        public rows, use `MeanOperator`.
     classes : sequence
         The labels that can occur; of two, the last is positive.
     missing : {"mean", "zero"}
@@ -402,8 +427,9 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         "Publish noisy means of products of columns, by class.\n\n"
         "The release holds noisy second moments of records: the mean product of every two columns,"
         " the column means, the means by class and the class proportions. With --target, the means"
-        " are those of columns times a number to predict. It protects each record as a whole. The"
-        " number of records, the columns and their scaling are public."
+        " are those of columns times a number to predict. It protects each record as a whole, or with"
+        " --unit label the number to predict. The number of records, the columns and their scaling"
+        " are public."
     )
     plan_help = "Predict whether second moments stay useful after noise."
 
@@ -411,9 +437,9 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     delta: float = option(REQUIRED, **DELTA)
     unit: str = privacy_option(
         "record",
-        "What epsilon protects: record, that is all cells of a row and its label.",
+        "What epsilon protects: record, that is all cells of a row and its label; or label, that is"
+        " the --target alone, where all other columns are public.",
         choices=MomentsUnit,
-        planned=False,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
 
@@ -426,15 +452,20 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
         rows = self.private_rows(source)
         classes = self.declared_classes() if rows.target is None else ()
+        if self.unit == MomentsUnit.LABEL:  # rows are public, and may be those that scales are of
+            rows = replace(rows, public=None)
         return PrivateTable.of(rows, classes, source)
 
     def choose(self, public: PrivateTable) -> NoisyMoments:
         """Return the noise that was asked for, calibrated by what was declared."""
         width, people = len(public.rows.pipeline.outputs), public.people
         steps = 1 if people is None else people.one
-        price = (self.epsilon, self.delta)
-        noise = calibrated_moments(width, len(public.classes), public.size, *price, steps=steps)
+        price, alone = (self.epsilon, self.delta), self.unit == MomentsUnit.LABEL
+        noise = calibrated_moments(
+            width, len(public.classes), public.size, *price, steps=steps, public_rows=alone
+        )
         procedure = NoisyMoments if public.classes else NoisyTargetMoments
+        procedure = NoisyTargets if alone else procedure
         return procedure(public.rows, public.size, public.classes, noise, *price, people)
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> Plan:
@@ -463,8 +494,11 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             square = max(float(np.mean((sample / rows.pipeline.bound) ** 2)), 1e-12)
         table: list[dict[str, Any]] = []
         for epsilon in planned_epsilons(epsilons or self.epsilon):
-            noise = calibrated_moments(width, classes, size, epsilon, self.delta)
-            deviation = {name: block.deviation / size for name, block in noise.blocks.items()}
+            noise = calibrated_moments(
+                width, classes, size, epsilon, self.delta, public_rows=self.unit == MomentsUnit.LABEL
+            )
+            deviation = dict.fromkeys(("diagonal", "mean"), 0.0)  # of public rows
+            deviation |= {name: block.deviation / size for name, block in noise.blocks.items()}
             penalty = math.sqrt(width / 2) * deviation["diagonal"] / square
             verdict = "means only"
             if math.sqrt(width) * deviation["operator"] > _DROWNED:
@@ -517,6 +551,11 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         fitted = self.scaled_by(promised=True) in {"public", "rows"}
         if self.clip is None and self.bound is None and fitted:
             clipped = replace(self, clip=CLIP)
+        if self.unit == MomentsUnit.LABEL and (source.target is None or source.person is not None):
+            raise ParameterError(
+                "The unit label is for a number to predict (--target), one row a person. For classes"
+                " use suffice release mean-operator; for people, leave one row of each in the table."
+            )
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
         low, high = rows.target or (0.0, 0.0)
         if source.target is not None and not high / 2 - low / 2 > 0:

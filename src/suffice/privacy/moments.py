@@ -5,8 +5,8 @@ records, each with a weight: w w^T (weight 1), w (``mean``), w (x) (e_y - 1/K) (
 e_y (``proportions``). For two classes the third is y w and the fourth y, with y = -1 or +1.
 
 A record may have a number in place of a label: a target y between -1 and 1. Then the third and
-fourth blocks are y w and y as well, and a fifth one is y^2 (``square``). The proofs are in
-``privacy/proofs/moments.md``.
+fourth blocks are y w and y as well, and a fifth one is y^2 (``square``). Where rows are public, these
+three alone are private. The proofs are in ``privacy/proofs/moments.md``.
 """
 
 import math
@@ -18,6 +18,7 @@ _TOTAL = 1.5  # of the squared weights of mean and operator: accuracy is flat ar
 _MEAN_SHARE = 0.2  # of that total, for the mean
 _TOLERATED = 0.1  # deviation of the noise on a class proportion, before its weight is raised
 _MOST_RAISED = 8.0  # times the square of the weight that costs nothing
+FREE_SQUARE = 2.77  # 1 / max 4 b^2 (1 - b) / (1 + b), rounded down: the square of a target's weight
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class BlockWeights:
         The weight of the sums of rows by class, or of rows times the target.
     proportions : float
         The weight of the class counts, or of the sum of the target.
+    public_rows : bool
+        Whether the target alone is private: another one moves no block of rows.
 
     Examples
     --------
@@ -46,10 +49,11 @@ class BlockWeights:
     mean: float
     operator: float
     proportions: float
+    public_rows: bool = False
 
     def __post_init__(self) -> None:
         sizes = (self.mean, self.operator, self.proportions)
-        counted = self.classes == 0 or self.classes >= 2
+        counted = self.classes == 0 or (self.classes >= 2 and not self.public_rows)
         if not counted or not all(math.isfinite(size) and size > 0 for size in sizes):
             raise ParameterError("moments need two classes or more, and positive weights.")
 
@@ -59,13 +63,20 @@ class BlockWeights:
 
         C / 4 of the proof. Beyond ``mean**2 + operator**2 = 2`` a term of it has no proof.
         """
+        if self.public_rows:
+            return math.sqrt(FREE_SQUARE * (self.operator**2 + self.proportions**2))
         proved = self.mean**2 + self.operator**2 <= 2
         bent = self.operator**4 / 2 if proved else 0.0
         return math.sqrt(self.operator**2 + self.proportions**2 + bent)
 
     @property
     def sensitivity(self) -> float:
-        """How far replacing one record moves the weighted blocks, in the 2-norm, at most."""
+        """How far replacing one record moves the weighted blocks, in the 2-norm, at most.
+
+        With public rows it is how far another target does: by 2, for a row of length 1.
+        """
+        if self.public_rows:
+            return 2 * math.hypot(self.operator, self.proportions)
         same_label, other_label = _largest_changes(self.classes, self.mean, self.operator)
         counts = _count_factor(self.classes) * self.proportions**2
         return math.sqrt(max(same_label, other_label + counts))

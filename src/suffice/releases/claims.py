@@ -412,6 +412,35 @@ def claims_of_moments(release: Any) -> Check:
     return check
 
 
+def claims_of_targets(release: Any) -> Check:
+    """Return the check of a target beside public rows: what another one moves, over the noise.
+
+    Of several owners a file does not say whose noise is whose; then the event alone is checked.
+    """
+    details, rows = release.details, release.rows
+    operator = details["operator_noise"] / release.pipeline.bound * rows
+    mean, square = (details[f"target_{name}"] * rows for name in ("noise", "square_noise"))
+    try:
+        weights = BlockWeights(0, 1.0, 1 / operator, 1 / mean, public_rows=True)
+        multiplier = 1 / weights.sensitivity * (1 + _LOST)
+    except (ArithmeticError, ValueError):
+        return _never
+    if square * weights.square < 1 - _LOST or not multiplier >= _LEAST_MULTIPLIER:
+        return _never  # the square of a target is free at this weight, and no larger one
+
+    def check(claimed: Guarantee) -> bool:
+        if claimed.unit is not Unit.LABEL or not isinstance(claimed.event, Gaussian):
+            return False
+        if len(release.parts) > 1 or multiplier > _MOST_MULTIPLIER:
+            return True
+        if claimed.delta == 0:
+            return False
+        least = privacy_events.gaussian_epsilon(claimed.delta, multiplier)
+        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+
+    return check
+
+
 def check_numbers(release: Any) -> None:
     """Raise if the release holds numbers that its declared bound and noise cannot give.
 
@@ -424,11 +453,11 @@ def check_numbers(release: Any) -> None:
     # By kind: the array with noise, how large its exact numbers are, and the size of one term.
     exact: Any
     match release.kind:
-        case "moments" | "target-moments":
+        case "moments" | "target-moments" | "target-operator":
             bound = release.pipeline.bound
             sizes = {"second_moments": bound**2, "mean": bound, "operator": bound}
             sizes |= {name: 1.0 for name in arrays if name not in sizes}
-            noises = [details[f"{name.removesuffix('_moments')}_noise"] for name in sizes]
+            noises = [details.get(f"{name.removesuffix('_moments')}_noise", 0.0) for name in sizes]
             far = any(
                 noise > _MOST_NOISE * unit
                 or np.abs(arrays[name]).max() > (unit + _TAIL * noise) * (1 + _LOST)

@@ -24,6 +24,7 @@ from suffice.releases.claims import (
     claims_of_proportions,
     claims_of_rados,
     claims_of_records,
+    claims_of_targets,
     claims_of_votes,
 )
 from suffice.releases.columns import SpreadColumn, discrete_sizes, number_limits
@@ -143,11 +144,15 @@ def merge_weights_of_moments(releases: Sequence[Any]) -> np.ndarray:
     That of the noise is s^2. That of the sampling is about 1/(m d^2), in rows of length 1: d
     coordinates of mean square 1/d.
     """
-    variances = [
-        (release.details["second_noise"] / release.pipeline.bound**2) ** 2
-        + 1 / (release.rows * len(release.pipeline.outputs) ** 2)
-        for release in releases
-    ]
+    variances = []
+    for release in releases:
+        bound, width, details = release.pipeline.bound, len(release.pipeline.outputs), release.details
+        if "second_noise" in details:
+            noise = details["second_noise"] / bound**2
+            variances.append(noise**2 + 1 / (release.rows * width**2))
+        else:  # of a target alone: products with it have noise, and a variance of about 1/(m d)
+            noise = details["operator_noise"] / bound
+            variances.append(noise**2 + 1 / (release.rows * width))
     weights = 1 / np.array(variances)
     return np.asarray(weights / weights.sum())
 
@@ -177,6 +182,11 @@ def moment_noise_words(release: Any) -> str:
     """Return how large the noise is, relative to rows as long as allowed."""
     bound, details = release.pipeline.bound, release.details
     by_label = "times the target" if "target" in details else "by class"
+    if "second_noise" not in details:
+        return (
+            f"{details['operator_noise'] / bound:.3g} on means {by_label}, none on others (standard"
+            " deviation; the longest row has length 1)"
+        )
     return (
         f"{details['second_noise'] / bound**2:.3g} on squares,"
         f" {details['second_noise'] / bound**2 / math.sqrt(2):.3g} on products,"
@@ -398,6 +408,10 @@ _TARGET = {
     "low": DetailRule("number"),
     "high": DetailRule("number"),
 }
+_TARGET_NOISE = {
+    "target_noise": DetailRule("positive", merge="noise"),
+    "target_square_noise": DetailRule("positive", merge="noise"),
+}
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -501,11 +515,31 @@ KINDS: dict[str, Kind] = {
             details={
                 **_TARGET,
                 **_MOMENT_DETAILS,
-                "target_noise": DetailRule("positive", merge="noise"),
-                "target_square_noise": DetailRule("positive", merge="noise"),
+                **_TARGET_NOISE,
             },
             named_by_noise="always",
             claims=claims_of_moments,
+            words=moment_words,
+            noise_words=moment_noise_words,
+            merge_weights=merge_weights_of_moments,
+        ),
+        Kind(
+            name="target-operator",
+            version=1,
+            title="means of public rows times a private number, with noise",
+            arrays={
+                **_MOMENTS,
+                "operator": ArrayRule("float64", ("d",), noisy=True),
+                "target_moments": ArrayRule("float64", ("2",), noisy=True),
+            },
+            details={
+                **_TARGET,
+                "mechanism": _MOMENT_DETAILS["mechanism"],
+                "operator_noise": _MOMENT_DETAILS["operator_noise"],
+                **_TARGET_NOISE,
+            },
+            named_by_noise="always",
+            claims=claims_of_targets,
             words=moment_words,
             noise_words=moment_noise_words,
             merge_weights=merge_weights_of_moments,

@@ -220,8 +220,8 @@ def test_what_is_asked_wrongly_is_refused():
         Moments(epsilon=1.0, delta=0.0)
     with pytest.raises(ParameterError, match="missing must be one of mean, zero"):
         Moments(**ASKED, missing="error")
-    with pytest.raises(ParameterError, match="unit must be one of record"):
-        Moments(**ASKED, unit="label")
+    with pytest.raises(ParameterError, match="unit must be one of record, label"):
+        Moments(**ASKED, unit="attribute")
     with pytest.raises(ParameterError, match="range"):
         Moments(epsilon=1.0, delta=1e-6).release(X, y, ledger=None)
     wide = np.zeros((3, 5000))
