@@ -43,7 +43,7 @@ def on_a_grid(public: pd.DataFrame, private: pd.DataFrame) -> tuple[np.ndarray, 
     codes, grids = [], []
     for name in private.columns:
         if private[name].dtype == object:
-            every = sorted({*private[name].dropna(), *public[name].dropna()}) + ["?"]
+            every = [*sorted({*private[name].dropna(), *public[name].dropna()}), "?"]
             grids.append(every)
             codes.append(private[name].fillna("?").map({t: k for k, t in enumerate(every)}))
         else:
@@ -140,9 +140,7 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
         with warnings.catch_warnings():  # rows that occur twice, public and private
             warnings.simplefilter("ignore")
             seeds = range(asked.splits)
-            found = np.array(
-                [accuracies(name, s, asked.epsilon, asked.data, peers) for s in seeds]
-            )
+            found = np.array([accuracies(name, s, asked.epsilon, asked.data, peers) for s in seeds])
         means, errors = found.mean(axis=0), found.std(axis=0) / len(found) ** 0.5
         cells = (f"{m:.3f} +- {e:.3f}" for m, e in zip(means, errors, strict=True))
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

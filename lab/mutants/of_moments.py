@@ -8,8 +8,12 @@ _NOISE = "owner/moments/test_moments.py::test_every_block_has_the_noise_that_is_
 
 _TARGET = "privacy/test_moment_sensitivity.py::test_targets_move_moments_no_farther_than_labels"
 
-_ALONE = "owner/moments/test_target_operator.py::test_no_two_targets_are_farther_apart_than_is_paid_for"
-_FORGED = "owner/moments/test_target_operator.py::test_a_file_cannot_claim_more_than_its_noise_keeps"
+_ALONE = (
+    "owner/moments/test_target_operator.py::test_no_two_targets_are_farther_apart_than_is_paid_for"
+)
+_FORGED = (
+    "owner/moments/test_target_operator.py::test_a_file_cannot_claim_more_than_its_noise_keeps"
+)
 
 MUTANTS = (
     Mutant(

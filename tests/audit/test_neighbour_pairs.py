@@ -4,15 +4,15 @@ import pytest
 import typer
 from public_part_mutants import MUTANTS
 
-from suffice.audit.exercises import exercises_of
-from suffice.audit.public_part import FORMS, check_public_part
+from suffice.audit.exercises import Changed, exercises_of
+from suffice.audit.public_part import FORMS, check_pair, check_public_part, compare
 from suffice.cli.main import app
 from suffice.cli.output import recorded
 from suffice.owner.mechanism import mechanism_names
 
 # Which mechanisms show a mutant, and in how many pairs of these it has to be found.
 FOUND_IN = {
-    "sums_by_block": (["mean-operator"], 90),
+    "sums_by_block": (["mean-operator"], 60),
     "no_rounding": (["mean-operator"], 20),
     "laundered": (["rados"], 8),
     "absent_class": (["proportions"], 40),
@@ -50,7 +50,10 @@ def test_pairs_where_mutants_show_differ_in_noise_alone(mechanism, pairs):
 def test_the_pairs_find_what_gave_labels_away(mutant, monkeypatch):
     mutant(monkeypatch)
     mechanisms, pairs = FOUND_IN[mutant.__name__]
-    verdict = check_public_part(mechanisms, pairs=pairs, seed=0, first_only=True)
+    exercises = exercises_of(*mechanisms)
+    if mechanisms == ["mean-operator"]:  # tables of people have as few rows as people
+        exercises = [e for e in exercises if e.changed is Changed.LABEL]
+    verdict = compare(check_pair, exercises, pairs=pairs, seed=0, first_only=True)
     print(f"{mutant.__name__}: pair {verdict.pairs}, {verdict.lines()[0]}")  # noqa: T201
     assert verdict.differences
 

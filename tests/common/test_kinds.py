@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -88,16 +89,16 @@ def moments(classes: int, seed: int = 0, pipeline=None) -> Release:
     return mechanism.release(*labelled(classes, seed), ledger=None)
 
 
-def target_moments(_: int, seed: int = 0, pipeline=None) -> Release:
+def target_moments(_: int, seed: int = 0, pipeline=None, unit="record") -> Release:
     from suffice.owner.moments import Moments
 
     half = 3.0 if pipeline is None and seed else 4.0  # an owner of their own has their own range
     ranges = dict.fromkeys(("x0", "x1", "x2", "x3"), (-half, half)) | {"y": (0, 4)}
     X, y = labelled(3, seed)
     if pipeline is None:
-        mechanism = Moments(epsilon=1.0, delta=1e-6, ranges=ranges)
+        mechanism = Moments(1.0, 1e-6, unit, ranges=ranges)
     else:
-        mechanism = Moments(epsilon=1.0, delta=1e-6, ranges={"y": (0, 4)}, pipeline=pipeline)
+        mechanism = Moments(1.0, 1e-6, unit, ranges={"y": (0, 4)}, pipeline=pipeline)
     return mechanism.release(X, y, target="y", ledger=None)
 
 
@@ -138,13 +139,19 @@ MAKERS = {
     "rados": rados,
     "moments": moments,
     "target-moments": target_moments,
+    "target-operator": partial(target_moments, unit="label"),
     "regression-model": regression_model,
     "proportions": proportions,
     "votes": votes,
     "tree-model": tree_model,
     "model": model,
 }
-BINARY = {"rados", "target-moments", "regression-model"}  # kinds of two classes, or of none
+BINARY = {
+    "rados",
+    "target-moments",
+    "target-operator",
+    "regression-model",
+}  # kinds of two classes, or of none
 WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
     "finite": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf)],
     "codes": lambda a: [np.full_like(a, 255), np.full_like(a, 3)],

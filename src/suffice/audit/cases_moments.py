@@ -63,7 +63,7 @@ class _Blocks(Subject):
     others: int
 
     @property
-    def kind(self) -> str:  # type: ignore[override]  # it is never set
+    def kind(self) -> str:
         """The kind of release: moments, or those of a number to predict."""
         return self.procedure.kind
 
@@ -296,7 +296,7 @@ def cases() -> Iterator[Case]:
     halved = {block: _less(noise, 0.5) for block, noise in blocks.noises.items()}
     yield from blocks.cases(
         "moments, a number beside public rows", SOME,
-        Flaw("length for change", "another target is said to move it by 1, not by 2", noises=halved),
+        Flaw("length for change", "another target is said to move it by 1, not 2", noises=halved),
         Flaw("square for free", "the square of the target has a quarter of its noise",
              noises={**blocks.noises, "squares": _less(blocks.noises["squares"], 0.25)}),
     )  # fmt: skip

@@ -427,9 +427,9 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         "Publish noisy means of products of columns, by class.\n\n"
         "The release holds noisy second moments of records: the mean product of every two columns,"
         " the column means, the means by class and the class proportions. With --target, the means"
-        " are those of columns times a number to predict. It protects each record as a whole, or with"
-        " --unit label the number to predict. The number of records, the columns and their scaling"
-        " are public."
+        " are those of columns times a number to predict. It protects each record as a whole, or"
+        " with --unit label the number to predict. The number of records, the columns and their"
+        " scaling are public."
     )
     plan_help = "Predict whether second moments stay useful after noise."
 
@@ -495,7 +495,12 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         table: list[dict[str, Any]] = []
         for epsilon in planned_epsilons(epsilons or self.epsilon):
             noise = calibrated_moments(
-                width, classes, size, epsilon, self.delta, public_rows=self.unit == MomentsUnit.LABEL
+                width,
+                classes,
+                size,
+                epsilon,
+                self.delta,
+                public_rows=self.unit == MomentsUnit.LABEL,
             )
             deviation = dict.fromkeys(("diagonal", "mean"), 0.0)  # of public rows
             deviation |= {name: block.deviation / size for name, block in noise.blocks.items()}
@@ -553,8 +558,9 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             clipped = replace(self, clip=CLIP)
         if self.unit == MomentsUnit.LABEL and (source.target is None or source.person is not None):
             raise ParameterError(
-                "The unit label is for a number to predict (--target), one row a person. For classes"
-                " use suffice release mean-operator; for people, leave one row of each in the table."
+                "The unit label is for a number to predict (--target), one row a person. For"
+                " classes use suffice release mean-operator. For people, leave one row of each in"
+                " the table."
             )
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
         low, high = rows.target or (0.0, 0.0)

@@ -5,8 +5,8 @@ records, each with a weight: w w^T (weight 1), w (``mean``), w (x) (e_y - 1/K) (
 e_y (``proportions``). For two classes the third is y w and the fourth y, with y = -1 or +1.
 
 A record may have a number in place of a label: a target y between -1 and 1. Then the third and
-fourth blocks are y w and y as well, and a fifth one is y^2 (``square``). Where rows are public, these
-three alone are private. The proofs are in ``privacy/proofs/moments.md``.
+fourth blocks are y w and y as well, and a fifth one is y^2 (``square``). Where rows are public,
+these three alone are private. The proofs are in ``privacy/proofs/moments.md``.
 """
 
 import math

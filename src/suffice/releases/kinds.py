@@ -146,7 +146,11 @@ def merge_weights_of_moments(releases: Sequence[Any]) -> np.ndarray:
     """
     variances = []
     for release in releases:
-        bound, width, details = release.pipeline.bound, len(release.pipeline.outputs), release.details
+        bound, width, details = (
+            release.pipeline.bound,
+            len(release.pipeline.outputs),
+            release.details,
+        )
         if "second_noise" in details:
             noise = details["second_noise"] / bound**2
             variances.append(noise**2 + 1 / (release.rows * width**2))

@@ -1,4 +1,4 @@
-"""MST or AIM of dpmm on cells of a declared grid, in its own process: fit.py METHOD GIVEN ANSWER."""
+"""MST or AIM of dpmm on a declared grid, in its own process: fit.py METHOD GIVEN ANSWER."""
 
 import json
 import sys
