@@ -59,7 +59,7 @@ def best(a: np.ndarray, b: np.ndarray, new: np.ndarray, labels: np.ndarray) -> f
 
 
 def accuracies(name: str, seed: int, epsilon: float, folder: Path) -> tuple[float, float, float]:
-    """Return the accuracy with all cells private, with half of the columns public, without noise."""
+    """Return the accuracy with all cells private, with half of them public, and without noise."""
     data, rng = split(name, seed, folder), np.random.default_rng(seed)
     rows, new = numbers(data.rows.slice(0, 20_000)), numbers(data.test_rows)
     second = np.unique(data.labels)[1]
