@@ -27,8 +27,8 @@ MUTANTS = (
     Mutant(
         "moments-square-beside-public-rows",
         "privacy/moments.py",
-        "FREE_SQUARE = 2.77",
-        "FREE_SQUARE = 5.0",
+        "free = (1 - 1e-9) / (10 * math.sqrt(5) - 22)",
+        "free = 5.0",
         (_ALONE,),
         "Squares of targets are released with more weight than is free, and nothing is charged.",
     ),

@@ -18,7 +18,6 @@ _TOTAL = 1.5  # of the squared weights of mean and operator: accuracy is flat ar
 _MEAN_SHARE = 0.2  # of that total, for the mean
 _TOLERATED = 0.1  # deviation of the noise on a class proportion, before its weight is raised
 _MOST_RAISED = 8.0  # times the square of the weight that costs nothing
-FREE_SQUARE = 2.77  # 1 / max 4 b^2 (1 - b) / (1 + b), rounded down: the square of a target's weight
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ class BlockWeights:
         C / 4 of the proof. Beyond ``mean**2 + operator**2 = 2`` a term of it has no proof.
         """
         if self.public_rows:
-            return math.sqrt(FREE_SQUARE * (self.operator**2 + self.proportions**2))
+            free = (1 - 1e-9) / (10 * math.sqrt(5) - 22)  # 1 / max 4 b^2 (1 - b) / (1 + b)
+            return math.sqrt(free * (self.operator**2 + self.proportions**2))
         proved = self.mean**2 + self.operator**2 <= 2
         bent = self.operator**4 / 2 if proved else 0.0
         return math.sqrt(self.operator**2 + self.proportions**2 + bent)

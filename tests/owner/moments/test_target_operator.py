@@ -10,7 +10,7 @@ import suffice as sf
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.owner.moments import Moments, calibrated_moments
 from suffice.privacy.guarantee import Unit
-from suffice.privacy.moments import FREE_SQUARE, BlockWeights
+from suffice.privacy.moments import BlockWeights
 from suffice.releases.codec import decode
 from suffice.releases.release import encode
 
@@ -52,7 +52,8 @@ def test_no_two_targets_are_farther_apart_than_is_paid_for(sizes, rng):
     ends = np.linalg.norm(blocks(np.array([1.0, 0, 0]), -1) - blocks(np.array([1.0, 0, 0]), 1))
     assert ends == pytest.approx(weights.sensitivity)
     b = np.linspace(0, 1, 100_001)
-    assert 0.999 < FREE_SQUARE * 4 * np.max(b**2 * (1 - b) / (1 + b)) <= 1
+    free = weights.square**2 / (weights.operator**2 + weights.proportions**2)
+    assert 0.999 < free * 4 * np.max(b**2 * (1 - b) / (1 + b)) <= 1
 
 
 def test_moments_of_rows_leave_as_they_are_and_the_target_with_noise(frame):
