@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         "moments-target-claims-records",
         "releases/claims.py",
-        "if claimed.unit is not Unit.LABEL or not isinstance(claimed.event, Gaussian):",
-        "if not isinstance(claimed.event, Gaussian):",
+        "_by_multiplier((Unit.LABEL,), multiplier",
+        "_by_multiplier((Unit.LABEL, Unit.RECORD), multiplier",
         (_FORGED,),
         "A file of exact moments of rows is read as if it protected records.",
     ),

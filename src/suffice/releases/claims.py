@@ -372,6 +372,25 @@ def _never(_: Guarantee) -> bool:
     return False
 
 
+def _by_multiplier(units: tuple[Unit, ...], multiplier: float, *, alone: bool) -> Check:
+    """Return the check of Gaussian noise of ``multiplier`` sensitivities, about these units.
+
+    Of several owners a file does not say whose noise is whose; then the event alone is checked.
+    """
+
+    def check(claimed: Guarantee) -> bool:
+        if claimed.unit not in units or not isinstance(claimed.event, Gaussian):
+            return False
+        if not alone or multiplier > _MOST_MULTIPLIER:
+            return True
+        if claimed.delta == 0:
+            return False
+        least = privacy_events.gaussian_epsilon(claimed.delta, multiplier)
+        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+
+    return check
+
+
 def claims_of_moments(release: Any) -> Check:
     """Return the check of moments: what one record moves, over the noise that is stated.
 
@@ -398,18 +417,8 @@ def claims_of_moments(release: Any) -> Check:
     if not multiplier >= _LEAST_MULTIPLIER:
         return lambda _: False
 
-    def check(claimed: Guarantee) -> bool:
-        units = (Unit.RECORD, Unit.PERSON)  # a person's rows weigh as much as one record
-        if claimed.unit not in units or not isinstance(claimed.event, Gaussian):
-            return False
-        if not alone or multiplier > _MOST_MULTIPLIER:
-            return True
-        if claimed.delta == 0:
-            return False
-        least = privacy_events.gaussian_epsilon(claimed.delta, multiplier)
-        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
-
-    return check
+    # A person's rows weigh as much as one record.
+    return _by_multiplier((Unit.RECORD, Unit.PERSON), multiplier, alone=alone)
 
 
 def claims_of_targets(release: Any) -> Check:
@@ -428,17 +437,7 @@ def claims_of_targets(release: Any) -> Check:
     if square * weights.square < 1 - _LOST or not multiplier >= _LEAST_MULTIPLIER:
         return _never  # the square of a target is free at this weight, and no larger one
 
-    def check(claimed: Guarantee) -> bool:
-        if claimed.unit is not Unit.LABEL or not isinstance(claimed.event, Gaussian):
-            return False
-        if len(release.parts) > 1 or multiplier > _MOST_MULTIPLIER:
-            return True
-        if claimed.delta == 0:
-            return False
-        least = privacy_events.gaussian_epsilon(claimed.delta, multiplier)
-        return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
-
-    return check
+    return _by_multiplier((Unit.LABEL,), multiplier, alone=len(release.parts) == 1)
 
 
 def check_numbers(release: Any) -> None:
