@@ -163,15 +163,9 @@ def moments_noise(
 
 
 def calibrated_moments(
-    width: int,
-    classes: int,
-    rows: int,
-    epsilon: float,
-    delta: float,
-    *,
-    steps: int = 1,
-    public_rows: bool = False,
-) -> MomentNoise:
+    width: int, classes: int, rows: int, epsilon: float, delta: float, *,
+    steps: int = 1, public_rows: bool = False,
+) -> MomentNoise:  # fmt: skip
     """Return the least noise on moments that costs at most ``epsilon`` at ``delta``.
 
     A row has ``width`` coordinates, and a target where there are 0 ``classes``. The weights of
