@@ -27,6 +27,7 @@ from suffice.audit.case import (
 from suffice.audit.search import DataSet, Space
 from suffice.engines.engine import fold
 from suffice.owner.forecast import PublicMoments
+from suffice.owner.labelled import LabelMechanism
 from suffice.owner.mean_operator import (
     ExactSums,
     MeanOperator,
@@ -114,11 +115,11 @@ class _PeopleOperator(_Operator):
     @cache  # noqa: B019
     def sums(self, data: DataSet) -> ExactSums:
         table = pa.table({**dict(zip(("a", "b"), np.array(self.rows).T, strict=True)), "id": _IDS})
-        mechanism = replace(self.mechanism, intercept=0.0)
+        mechanism = replace(self.mechanism, intercept=0.0, map=None)
         source = PublicSource(table, label="label", features=["a", "b"], person="id")
         labels = [label for unit in data[1:] for label in unit]
         source = replace(source, data=table.append_column("label", pa.array(labels)))
-        public = mechanism.public(source)
+        public = LabelMechanism.public(mechanism, source)  # of all rows, whatever is better
         people = people_reach(public.rows, "id", 2) if self.together else None
         sums = ExactSums(public.rows, public.classes, None, people)
         return fold(chain.from_iterable(part.batches() for part in public.parts()), sums)
