@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 66_320,
+    "lines": 66_534,
     "modules": 177,
     "lone": 26,
     "protocols": 6,

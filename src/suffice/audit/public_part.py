@@ -527,7 +527,7 @@ _FEW_ROWS, _MOST_ROWS = 240, 1500
 
 
 # Told to the owner alone: how many cells and labels count as none.
-_OWNERS_REPORT = {"err of release", "out of release in JSON", "err of refusal"}
+_OWNERS_REPORT = {"err of release", "err of release in JSON", "err of refusal"}
 
 
 @dataclass(frozen=True)
