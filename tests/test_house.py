@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 66_534,
-    "modules": 177,
+    "lines": 67_265,
+    "modules": 178,
     "lone": 26,
     "protocols": 6,
     "constants": 459,

@@ -147,9 +147,9 @@ MUTANTS = (
     ),
     Mutant(
         "refusal-that-depends-on-a-label",
-        "owner/mean_operator.py",
-        'source = PublicSource(data, y, outside="none", report=_note_report, **inputs)',
-        "source = PublicSource(data, y, report=_note_report, **inputs)",
+        "owner/mechanism.py",
+        'source = self.source(data, y, outside="none", report=OwnerReport.tell, **inputs)',
+        "source = self.source(data, y, report=OwnerReport.tell, **inputs)",
         ("cli/test_grant_tells_nothing.py::test_labels_given_as_a_list_may_be_anything",),
         "Whether a grant fails tells a stranger that some label is missing.",
     ),

@@ -87,7 +87,7 @@ def test_fields_are_neither_missing_nor_invented(message):
     with pytest.raises(CorruptFileError, match="at extra: there is no such member"):
         Message.load(forged(message, extra=1))
     with pytest.raises(UnsupportedFileError, match="kind or version"):
-        Message.load(forged(message, version=2))
+        Message.load(forged(message, version=3))
     with pytest.raises(UnsupportedFileError, match="kind or version"):
         Message.load(forged(message, version=True))
     with pytest.raises(UnsupportedFileError, match="kind or version"):

@@ -59,7 +59,12 @@ def describe_message(message: Any) -> Iterator[Pair]:
         yield "proposal", message.digest
         yield "asks for", phrase(message.kind)
         yield "terms", _terms(content["terms"])
-        yield "rows", f"{message.rows.count:,} ({_shortened(message.rows.hash)})"
+        rows = "private records, of which the data sheet tells"
+        if message.rows is not None:
+            rows = f"{message.rows.count:,} ({_shortened(message.rows.hash)})"
+        yield "rows", rows
+        for option, value in content["options"].items():
+            yield phrase(option), listed(value) if isinstance(value, list) else f"{value:g}"
         heading = f"{len(message.features):,} columns"
         for start in range(0, len(message.features), _NAMES_PER_LINE):
             names = message.features[start : start + _NAMES_PER_LINE]
@@ -101,8 +106,27 @@ class _Proposed(OutputFile):
     """What a proposal needs beside the fields of the release that it asks for."""
 
     rows: Path = data_option(
-        REQUIRED, "The public rows, which learner and owner both hold.", path=Path, argument=True
+        REQUIRED,
+        "The public rows, which learner and owner both hold. Where records are private: the owner's"
+        " data sheet, columns.json.",
+        path=Path,
+        argument=True,
     )
+    kind: str = data_option(
+        "mean-operator",
+        "Kind of release: mean-operator, proportions or bags of public rows; moments, rados or"
+        " responses of private records.",
+    )
+    bag: list[str] | None = data_option(
+        None,
+        "With --kind proportions: public column that forms the bags (repeatable).",
+        parse=names,
+        many=True,
+    )
+    bound: float | None = data_option(
+        None, "With --kind moments or rados: length at which longer rows are shortened."
+    )
+    count: int | None = data_option(None, "With --kind rados: number of sums, for example 256.")
     features: list[str] | None = data_option(
         None,
         "Feature columns, with commas (repeatable). Default: all columns.",
@@ -123,6 +147,11 @@ class _Proposed(OutputFile):
     key: Path | None = data_option(
         None, "With --to: the owner's public key, which checks the release.", **FILE
     )
+
+    def options(self) -> dict[str, Any]:
+        """Return the further options of the kind that were given."""
+        given = {"bags": self.bag, "bound": self.bound, "count": self.count}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def proposal_path(self) -> Path:
@@ -147,21 +176,25 @@ class _Proposed(OutputFile):
 
 
 def propose(proposal: _Proposed, reading: Reading, operator: dict[str, Any]) -> None:
-    """Ask an owner for a release of the labels of public rows.
+    """Ask an owner for a release of labels or records.
 
     The proposal names the rows, the columns and the epsilon. The owner answers it with `suffice
     grant`. With --to, it is sent to the owner's service, and the exit codes are those of `suffice
     grant`.
     """
+    from suffice.owner.mechanism import mechanism_of
     from suffice.protocol import grant
 
     proposal.check_service()
+    is_public = mechanism_of(proposal.kind).has_public_rows
     with progress("reading"):
         message = grant.propose(
-            reading.open(proposal.rows),
+            reading.open(proposal.rows) if is_public else proposal.rows,
+            kind=proposal.kind,
             features=proposal.features,
             purpose=proposal.purpose,
             **operator,
+            **proposal.options(),
         )
     message.save(proposal.proposal_path, overwrite=proposal.force)
     if proposal.to is not None:
@@ -182,6 +215,11 @@ def propose_command() -> TyperCommand:
     requested = ("epsilon", "delta", "mechanism", "classes", "map", "missing", "pipeline")
     declared = options_of(MeanOperator)
     options = {name: replace(declared[name], required=name == "epsilon") for name in requested}
+    options["mechanism"] = replace(
+        options["mechanism"],
+        help="Noise type, for example laplace, gaussian or knorm. auto leaves the choice open.",
+        choices=None,
+    )
     return make_command(propose, operator=selected_fields(MeanOperator, options))
 
 
@@ -219,6 +257,11 @@ class _Grant(OutputFile):
     pipeline_from: Path | None = preprocessing_option(
         None, "Earlier release whose scaling the proposal names.", **FILE
     )
+    sheet: Path | None = data_option(
+        None,
+        "Data sheet of the table, columns.json. Kinds of private records need one.",
+        **FILE,
+    )
     answer: Path | None = output_option(
         None, "The answer to write. Default: the output's name, with .answer.json.", **NEW_FILE
     )
@@ -241,12 +284,13 @@ def grant(grant: _Grant, reading: Reading) -> None:
     from suffice.protocol import grant as protocol
     from suffice.protocol.messages import Proposal
     from suffice.releases.codec import load
+    from suffice.tables.data_sheet import DataSheet
 
     earlier = grant.pipeline_from
     if grant.answer is None:  # its name was not typed, so nobody checked it
         reads = (grant.proposal, grant.table, grant.policy, ledger_file(grant.ledger), earlier)
         outputs = (grant.output, grant.answer_path)
-        check_outputs(*outputs, reads=(*reads, grant.sign), force=grant.force)
+        check_outputs(*outputs, reads=(*reads, grant.sheet, grant.sign), force=grant.force)
     proposal, policy = Proposal.load(grant.proposal), Policy.load(grant.policy)
     with progress("reading") as count_rows:
         reply, release = protocol.grant(
@@ -257,6 +301,7 @@ def grant(grant: _Grant, reading: Reading) -> None:
             dataset=grant.dataset,
             label=grant.label,
             pipeline=None if earlier is None else load(earlier).pipeline,
+            sheet=None if grant.sheet is None else DataSheet.load(grant.sheet),
             key=grant.sign,
             progress=count_rows,
         )

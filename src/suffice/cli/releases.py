@@ -106,6 +106,40 @@ class _Table(Reading):
     table: str = data_option(REQUIRED, TABLE_HELP, path=Path, argument=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _DeclaredTable(_Table):
+    """The same, with what a data sheet declares."""
+
+    sheet: Path | None = data_option(
+        None,
+        "Data sheet of the table, columns.json: the columns, ranges, categories and classes that no"
+        " other option states.",
+        **FILE,
+    )
+
+    def declare(self, mechanism: Any, source: dict[str, Any], fields: dict[str, Any]) -> None:
+        """Add what the data sheet declares to options that were not given."""
+        if self.sheet is None:
+            return
+        from suffice.tables.data_sheet import DataSheet
+
+        sheet = DataSheet.load(self.sheet)
+        label = source.get("target") or source.setdefault("label", sheet.label)
+        others = {label, source.get("person"), *source.get("drop", ())}
+        offered = sheet.public if mechanism.has_public_rows else sheet.features
+        names = source.setdefault("features", [name for name in offered if name not in others])
+        known = [name for name in names if name in sheet]
+        if source.get("target") in sheet:
+            known.append(source["target"])
+        declared = {"ranges": sheet.ranges(known), "classes": sheet.classes}
+        declared |= dict.fromkeys(("categories", "states"), sheet.categories(known))
+        if mechanism.has_public_rows:
+            del declared["ranges"]
+        for name, value in declared.items():
+            if name in mechanism.__dataclass_fields__ and value and name not in fields:
+                fields[name] = value
+
+
 def count_rows_of(table: Any, count_rows: Callable[[int], None] | None) -> Any:
     """Return a table that reports the rows that are read of it."""
     if count_rows is None:
@@ -266,13 +300,14 @@ def _release_command(name: str) -> TyperCommand:
     mechanism: Any = mechanism_of(name)
 
     def run(
-        table: _Table,
+        table: _DeclaredTable,
         source: dict[str, Any],
         fields: dict[str, Any],
         payment: dict[str, Any],
         release: ReleaseOptions,
     ) -> None:
         data = table.open(table.table)
+        table.declare(mechanism, source, fields)
         if "classes" in mechanism.__dataclass_fields__:
             fields = {**_declared_classes(payment, source), **fields}
         if "positive" in fields:
@@ -372,9 +407,10 @@ def _plan_command(name: str) -> TyperCommand:
         return make_command(run_planner, name, summary, planner=mechanism.planner)
 
     def run(
-        table: _Table, source: dict[str, Any], fields: dict[str, Any], display: _PlanDisplay
+        table: _DeclaredTable, source: dict[str, Any], fields: dict[str, Any], display: _PlanDisplay
     ) -> None:
         data = table.open(table.table)
+        table.declare(mechanism, source, fields)
         if "positive" in fields:
             _positive_last(fields, mechanism)
         epsilons = fields.pop("epsilon", [])

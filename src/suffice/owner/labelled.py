@@ -538,6 +538,7 @@ class LabelMechanism(Preprocessing, Mechanism[PublicTable]):
     """
 
     source = PublicSource
+    has_public_rows = True
 
     def public(self, source: PublicSource) -> PublicTable:
         """Return the rows, all of whose columns but the label are public, and their pipeline."""

@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain, product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -53,9 +53,8 @@ from suffice.owner.labelled import (
     PublicRows,
     PublicTable,
 )
-from suffice.owner.ledger import Ledger
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Payment, make_release
-from suffice.owner.source import OwnerReport, PublicSource, unlabelled_batches
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Asked
+from suffice.owner.source import PublicSource, unlabelled_batches
 from suffice.plain_text import collected_notes, note
 from suffice.privacy.events import Event, Pure, check_promise
 from suffice.privacy.guarantee import Guarantee
@@ -68,8 +67,9 @@ from suffice.privacy.noise import (
     needs_delta,
 )
 from suffice.privacy.response import Response
-from suffice.releases.release import Covariance, Release
+from suffice.releases.release import Covariance
 from suffice.tables.columns import Classes, person_codes
+from suffice.tables.pipeline import cost_of_map
 from suffice.tables.table import RowLanes, is_ordered, narrow_batches, rows_parts
 
 _ROOT = math.sqrt(2.0) * (1 + 1e-15)  # never below the square root
@@ -976,6 +976,7 @@ class MeanOperator(LabelMechanism):
 
     name = "mean-operator"
     protects_people = True
+    noises: ClassVar[Mapping[str, bool]] = {name: needs_delta(name) for name in NOISES}
     release_help = (
         "Publish a noisy summary of the private labels of public rows.\n\n"
         "The release holds the mean operator, one number per feature: its average, counted plus for"
@@ -1164,41 +1165,25 @@ class MeanOperator(LabelMechanism):
             ],
         )
 
-    def release_whatever_labels(
-        self,
-        data: Any,
-        y: Any = None,
-        *,
-        ledger: Ledger,
-        dataset: str,
-        request: str | None = None,
-        **inputs: Any,
-    ) -> Release:
-        """Return the same release for somebody else: no answer depends on a label.
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for; noise is on sums, never on labels one by one."""
+        return cls(
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            mechanism="sums" if asked.noise == "auto" else asked.noise,
+            classes=asked.classes,
+            missing=asked.missing,
+            map=asked.map,
+            pipeline=asked.pipeline,
+        )
 
-        A label that is missing or outside the classes counts as none and weighs nothing. Changed
-        labels are charged to the same budget.
-
-        Parameters
-        ----------
-        data, y
-            The table and its labels, or the column ``label`` among ``inputs``.
-        ledger : Ledger
-            The ledger that is charged.
-        dataset : str
-            Name of the data set in the ledger.
-        request : str, optional
-            Name of the request.
-        **inputs
-            Further fields of `PublicSource`.
-
-        Returns
-        -------
-        Release
-            The mean operator with noise.
-        """
-        source = PublicSource(data, y, outside="none", report=_note_report, **inputs)
-        return make_release(self, source, Payment(ledger, dataset, request))
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many products mapped rows take, and how many bytes the map has."""
+        mapped = None if self.pipeline is None else self.pipeline.map
+        return cost_of_map(
+            self.map if mapped is None else f"{mapped.kind}:{mapped.size}", width, rows
+        )
 
     def forecast(
         self, data: Any, *, label: str | None = None, features: Sequence[str] | None = None
@@ -1242,12 +1227,6 @@ class MeanOperator(LabelMechanism):
     ) -> PublicRows:
         """Return the public side of a table: everything but the column ``label``."""
         return self.public(PublicSource(data, label=label, features=features)).rows
-
-
-def _note_report(report: OwnerReport) -> None:
-    """Tell the owner, and nobody else, what depends on labels; no answer does."""
-    for line in report.lines:
-        note(f"{line} Only you see this line.")
 
 
 def plan_mean_operator(

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
@@ -39,7 +39,8 @@ from suffice.releases.kinds import kind_named
 from suffice.releases.release import Release, encode
 from suffice.strict_json import canonical
 from suffice.tables.columns import Classes, StrangeLabelsError, canonical_class, check_classes
-from suffice.tables.pipeline import Origin, Provenance
+from suffice.tables.data_sheet import DataSheet
+from suffice.tables.pipeline import Origin, Pipeline, Provenance
 from suffice.tables.table import check_order, order_columns
 
 _BY = "said by the owner"
@@ -372,6 +373,22 @@ class Procedure(ABC, Generic[E]):
         """Return the release, with fresh noise."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What somebody else asks an owner for: all of it is public, and was checked as a proposal."""
+
+    epsilon: float
+    delta: float
+    noise: str  # a noise type, or auto
+    classes: Classes
+    features: tuple[str, ...]
+    map: str | None
+    missing: Any
+    pipeline: Pipeline | None
+    options: Mapping[str, Any]  # of `Mechanism.offered`
+    sheet: DataSheet | None  # where records are private, ranges and categories are from here
+
+
 class Mechanism(ABC, Generic[P]):
     """What an owner wants to release. A subclass is a frozen dataclass; its fields are its options.
 
@@ -389,6 +406,8 @@ class Mechanism(ABC, Generic[P]):
     planner : type, optional
         What ``suffice plan NAME`` is made from, where that is not this value and its source: a
         dataclass with options and a method ``plan``.
+    noises, offered
+        What a proposal may say: see `as_asked`.
     """
 
     name: ClassVar[str]
@@ -397,6 +416,12 @@ class Mechanism(ABC, Generic[P]):
     source: ClassVar[type[Source]] = Source
     planner: ClassVar[type[Any] | None] = None
     protects_people: ClassVar[bool] = False  # whether it can protect all rows of a person together
+    # Noise types that a proposal may name, and whether they need a delta; none: it is not proposed.
+    noises: ClassVar[Mapping[str, bool]] = {}
+    offered: ClassVar[Mapping[str, type]] = {}  # further options of a proposal, and their types
+    releases: ClassVar[str] = ""  # the kind of its releases, where that is not its own name
+    has_public_rows: ClassVar[bool] = False  # everybody may see the rows; else records are private
+    ordered_rows: ClassVar[bool] = False  # it speaks of public rows one by one, in their order
     classes: Any = None  # the labels that can occur, where a table has one
 
     def __post_init__(self) -> None:
@@ -451,6 +476,55 @@ class Mechanism(ABC, Generic[P]):
         source = self.source(data, *sources, progress=progress, **inputs)
         payment = Payment(ledger, dataset, request, unprotected)
         return make_release(self, source, payment)
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return the mechanism that a proposal asks for; never one that needs ``unprotected``."""
+        del asked
+        raise ParameterError(f"A release of kind {cls.name} cannot be proposed.")
+
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many products of numbers a release takes, and how many bytes it has.
+
+        By arithmetic on public numbers: rows of ``width`` encoded columns.
+        """
+        return rows * width, 8 * width
+
+    def release_whatever_labels(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        ledger: Ledger,
+        dataset: str,
+        request: str | None = None,
+        **inputs: Any,
+    ) -> Release:
+        """Return the same release for somebody else: no answer depends on a private cell.
+
+        A label that is missing or outside the classes counts as none and weighs nothing. Changed
+        labels are charged to the same budget.
+
+        Parameters
+        ----------
+        data, y
+            The table and its labels, or the column ``label`` among ``inputs``.
+        ledger : Ledger
+            The ledger that is charged.
+        dataset : str
+            Name of the data set in the ledger.
+        request : str, optional
+            Name of the request.
+        **inputs
+            Further fields of this mechanism's source.
+
+        Returns
+        -------
+        Release
+            The release, with noise.
+        """
+        source = self.source(data, y, outside="none", report=OwnerReport.tell, **inputs)
+        return make_release(self, source, Payment(ledger, dataset, request))
 
     def check_payment(self, source: Any, payment: Payment) -> None:
         """Raise if an input besides the table was not charged to this ledger."""

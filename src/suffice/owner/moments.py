@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from suffice.owner.mechanism import (
     CLASSES,
     DELTA,
     EPSILON,
+    Asked,
     Mechanism,
 )
 from suffice.owner.scaling import (
@@ -42,6 +43,7 @@ from suffice.owner.scaling import (
     RecordProcedure,
     counted_people,
     noise_guarantee,
+    sheet_scaling,
 )
 from suffice.owner.source import LabelledBatch, OwnerReport, Source, TargetSource
 from suffice.privacy import events
@@ -417,6 +419,8 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     name = "moments"
     source = TargetSource
     protects_people = True
+    noises: ClassVar[Mapping[str, bool]] = {"gaussian": True}
+    offered: ClassVar[Mapping[str, type]] = {"bound": float}
     release_help = (
         "Publish noisy means of products of columns, by class.\n\n"
         "The release holds noisy second moments of records: the mean product of every two columns,"
@@ -441,6 +445,15 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         super().__post_init__()
         check_promise(self)
         check_delta(self.delta, positive=True)
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for: ranges and categories are those of the data sheet."""
+        return cls(asked.epsilon, asked.delta, classes=asked.classes, **sheet_scaling(asked))
+
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many products the moments take, and how many bytes they have."""
+        return rows * width**2, 8 * width**2
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""

@@ -5,7 +5,7 @@ sees the owner's table, so no answer can tell anything about a label.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -14,24 +14,14 @@ from typing import Any
 
 from suffice import strict_json
 from suffice.errors import ParameterError
+from suffice.owner.mechanism import mechanism_of
 from suffice.plain_text import listed
 from suffice.privacy.events import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
-from suffice.privacy.noise import NOISES, needs_delta
 from suffice.releases.file import read_bounded
 
 _MOST_BYTES = 2**20
-_GRANTABLE = ("mean-operator",)
 _STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left
-
-
-def grantable_mechanisms() -> tuple[str, ...]:
-    """Return every mechanism that a policy can grant; "auto" lets public rows choose.
-
-    "response" is not among them: it speaks of rows one by one, and a proposal names them without
-    their order.
-    """
-    return ("auto", *NOISES)
 
 
 @dataclass(frozen=True)
@@ -53,15 +43,16 @@ class Terms:
 class Wanted:
     """What somebody proposes, as far as a policy has a say in it: all of it public."""
 
-    kind: str  # of release
+    kind: str  # of release, as `suffice release` calls it
     terms: Terms
-    rows: int  # how many
+    rows: int  # how many; where they are private, about how many, by the data sheet
     features: tuple[str, ...]
     mapped: bool = False  # whether rows would go through a feature map
     coordinates: int = 0  # that rows would have at least, by arithmetic
-    work: int = 0  # products that mapped rows would take, about, by arithmetic
-    size: int = 0  # bytes of the map in the release, about, by arithmetic
+    work: int = 0  # products that the release would take, about, by arithmetic
+    size: int = 0  # bytes of the release, about, by arithmetic
     classes: tuple[str, ...] = ()  # in their canonical spelling
+    purpose: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,12 +66,12 @@ class Policy:
     largest_delta : float
         The largest delta of one request.
     mechanisms : tuple of str
-        The accepted mechanisms; "auto" among them accepts every one.
+        The accepted noise types; "auto" among them accepts every one.
     kinds : tuple of str
-        The kinds of release that are granted.
+        The kinds of release that are granted, as `suffice release` calls them.
     features : tuple of str, optional
         The columns that may be proposed. Default: all but the label. Name them whenever the table
-        has columns that are not public.
+        has columns that are not public, or give it a data sheet.
     least_rows : int
         The least number of rows that something is granted about.
     maps : bool
@@ -93,7 +84,9 @@ class Policy:
         How many products of numbers the rows may take, as estimated from public numbers. The
         default takes about a minute on one core.
     most_bytes : int
-        How many bytes the feature map in a release may have, as estimated from public numbers.
+        How many bytes a release may have, as estimated from public numbers.
+    purposes : tuple of str, optional
+        The purposes that something is granted for, word by word. Default: all.
     classes : tuple, optional
         The classes of the label column, where the ledger does not declare them.
     person : str, optional
@@ -116,7 +109,7 @@ class Policy:
     largest_epsilon: float
     largest_delta: float = 0.0
     mechanisms: tuple[str, ...] = ("auto",)
-    kinds: tuple[str, ...] = _GRANTABLE
+    kinds: tuple[str, ...] = ("mean-operator",)
     features: tuple[str, ...] | None = None
     least_rows: int = 1
     maps: bool = False
@@ -126,14 +119,25 @@ class Policy:
     most_bytes: int = 2**23
     classes: tuple[str | int | bool, ...] | None = None
     person: str | None = None
+    purposes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
         check_delta(self.largest_delta)
-        _check_names("mechanisms", self.mechanisms, grantable_mechanisms())
-        _check_names("kinds", self.kinds, _GRANTABLE)
-        if self.features is not None:
-            _check_names("features", self.features, self.features)
+        _check_names("kinds", self.kinds, self.kinds)
+        granted = {"auto": False}
+        for kind in self.kinds:
+            try:
+                noises = mechanism_of(kind).noises
+            except ParameterError as error:
+                raise ParameterError(f"The policy's kinds are not valid. {error}") from None
+            if not noises:
+                raise ParameterError(f"A release of kind {kind} cannot be proposed.")
+            granted |= noises
+        _check_names("mechanisms", self.mechanisms, [*granted])
+        for field in ("features", "purposes"):
+            if getattr(self, field) is not None:
+                _check_names(field, getattr(self, field), getattr(self, field))
         if not 0 <= self.least_epsilon <= self.largest_epsilon:
             raise ParameterError("The policy's least_epsilon must be 0, or up to largest_epsilon.")
         for field in ("least_rows", "most_coordinates", "most_work", "most_bytes"):
@@ -172,7 +176,7 @@ class Policy:
 def _check_names(field: str, names: Any, allowed: Sequence[str]) -> None:
     good = isinstance(names, tuple) and names and all(isinstance(n, str) and n for n in names)
     if not good or len(set(names)) < len(names) or not set(names) <= set(allowed):
-        choice = f", of {', '.join(allowed)}" if field != "features" else ""
+        choice = "" if field != "mechanisms" else f", of {', '.join(allowed)}"
         raise ParameterError(f"The policy's {field} must be a list of different names{choice}.")
 
 
@@ -199,16 +203,18 @@ def decide(wanted: Wanted, policy: Policy, remaining: Budget | None) -> Decision
     Epsilon, delta and mechanism are negotiable: too much of them is countered with the nearest
     terms that would be granted. Everything else (kind, features, classes, maps, too few rows) is
     refused, with what to change. Classes are compared as they are spelt here, in any order.
-    ``remaining`` is what remains of the budget per label, None for nothing.
+    ``remaining`` is what remains of the budget per unit of this kind, None for nothing.
     """
     refusals = _refusals(wanted, policy)
     if remaining is None or _rounded_down(remaining.epsilon) == 0:
         refusals.append("the data set's budget is spent")
     if refusals or remaining is None:
         return Decision(Verdict.REFUSED, None, tuple(refusals))
-    terms = _nearest(wanted.terms, policy, remaining)
+    noises = mechanism_of(wanted.kind).noises
+    terms = _nearest(wanted.terms, policy, remaining, noises)
     if terms is None:
-        reason = f"all of {', '.join(policy.mechanisms)} need a delta above 0"
+        granted = noises if "auto" in policy.mechanisms else policy.mechanisms
+        reason = f"all of {', '.join(granted)} need a delta above 0, or are none of this kind"
         return Decision(Verdict.REFUSED, None, (reason,))
     if terms == wanted.terms:
         return Decision(Verdict.GRANTED, terms)
@@ -222,7 +228,9 @@ def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
     offered = set(wanted.features if policy.features is None else policy.features)
     private = [name for name in wanted.features if name not in offered]
     if private:
-        reasons.append(f"these features are not granted: {_some(private)}")
+        reasons.append(not_granted(private))
+    if policy.purposes is not None and wanted.purpose not in policy.purposes:
+        reasons.append(f"these purposes are granted, word by word: {_some(policy.purposes)}")
     if policy.classes is not None and {*wanted.classes} != {*policy.classes}:
         reasons.append(f"the classes are {_some(policy.classes, 12)}; propose these")
     if wanted.rows < policy.least_rows:
@@ -232,10 +240,15 @@ def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
     if wanted.coordinates > policy.most_coordinates:
         reasons.append(too_wide(policy))
     if wanted.work > policy.most_work or wanted.size > policy.most_bytes:
-        reasons.append("this is too much work, or too large a map; propose a smaller one")
+        reasons.append("this is too much work, or too large a release; propose a smaller one")
     if wanted.terms.epsilon < policy.least_epsilon:
         reasons.append(f"nothing is granted below epsilon {policy.least_epsilon}")
     return reasons
+
+
+def not_granted(features: Sequence[str]) -> str:
+    """Return the reason why columns are not granted, whether or not there are such columns."""
+    return f"these features are not granted: {_some(features)}"
 
 
 def too_wide(policy: Policy) -> str:
@@ -243,16 +256,23 @@ def too_wide(policy: Policy) -> str:
     return f"rows may have at most {policy.most_coordinates} coordinates, mapped or not"
 
 
-def _nearest(proposed: Terms, policy: Policy, remaining: Budget) -> Terms | None:
+def _nearest(
+    proposed: Terms, policy: Policy, remaining: Budget, noises: Mapping[str, bool]
+) -> Terms | None:
     """Return the terms nearest to those proposed that policy and ledger allow, or None."""
     epsilon = min(proposed.epsilon, policy.largest_epsilon)
     if epsilon > remaining.epsilon:
         epsilon = _rounded_down(remaining.epsilon)
     delta = min(proposed.delta, policy.largest_delta, remaining.delta)
-    accepted = grantable_mechanisms() if "auto" in policy.mechanisms else policy.mechanisms
-    usable = [name for name in accepted if delta > 0 or not needs_delta(name)]
+    usable = [
+        name
+        for name in (noises if "auto" in policy.mechanisms else policy.mechanisms)
+        if name in noises and (delta > 0 or not noises[name])
+    ]
     if not usable:
         return None
+    if "auto" in policy.mechanisms:
+        usable.insert(0, "auto")
     return Terms(epsilon, delta, proposed.mechanism if proposed.mechanism in usable else usable[0])
 
 
@@ -305,5 +325,6 @@ def policy_lines(policy: Policy) -> list[tuple[str, str]]:
         ("rows", f"{policy.least_rows:,} or more"),
         ("feature maps", "allowed" if policy.maps else "not allowed"),
         ("coordinates", f"at most {policy.most_coordinates:,}"),
-        ("work and map", f"at most {policy.most_work:,} products and {policy.most_bytes:,} bytes"),
+        ("work and size", f"at most {policy.most_work:,} products and {policy.most_bytes:,} bytes"),
+        *([] if policy.purposes is None else [("purposes", listed(policy.purposes))]),
     ]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ from suffice.owner.labelled import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator, RandomisedLabels, rows_without_id
-from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, Payment
+from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Asked, Mechanism, Payment
 from suffice.owner.source import (
     PERSON,
     LabelledBatch,
@@ -535,8 +535,8 @@ class ExactCounts(LabelledPass):
         """Take in rows with their labels and bags."""
         assert batch.bags is not None  # noqa: S101  # for the type checker
         self._take(self.pipeline.encoded(batch.rows), batch.codes)
-        inside = batch.bags >= 0
-        cells = (batch.bags * len(self.classes) + batch.codes[:, None])[inside]
+        counted = (batch.bags >= 0) & (batch.codes >= 0)[:, None]  # a label of no class is none
+        cells = (batch.bags * len(self.classes) + batch.codes[:, None])[counted]
         counts = np.bincount(cells, minlength=self._counts.size)
         self._counts += counts.reshape(self._counts.shape)
         self.rows.update(batch.rows, batch.bags)
@@ -1041,6 +1041,10 @@ class SkewedBags(Mechanism[PublicTable]):
     plan_help = "Compare how often rows should go to the bag of their class."
     source = SkewedSource
     planner = SkewPlanner
+    noises: ClassVar[Mapping[str, bool]] = {"response": False}
+    releases = "label-responses"
+    has_public_rows = True
+    ordered_rows = True
 
     skew: float | None = privacy_option(
         None, "Probability that a row goes to the bag of its own class, for example 0.9."
@@ -1059,6 +1063,15 @@ class SkewedBags(Mechanism[PublicTable]):
     def declared_classes(self) -> Classes:
         """Return the declared classes."""
         return check_classes(self.classes)
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for, about rows in an order that everybody knows."""
+        return cls(epsilon=asked.epsilon, classes=asked.classes)
+
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many products the bags take, and how many bytes they have."""
+        return rows * width, rows
 
     @property
     def _labels(self) -> MeanOperator:
@@ -1254,6 +1267,11 @@ class LabelProportions(LabelMechanism):
     )
     plan_help = "Predict the error of noisy class proportions."
     source = BagSource
+    # Not those that are drawn from exact counts: their loss is known where every label counts.
+    noises: ClassVar[Mapping[str, bool]] = {
+        name: name not in _PURE for name in MECHANISMS if name not in _DRAWN
+    }
+    offered: ClassVar[Mapping[str, type]] = {"bags": tuple}
     planner = ProportionPlanner
 
     epsilon: float = option(REQUIRED, **EPSILON)
@@ -1283,6 +1301,19 @@ class LabelProportions(LabelMechanism):
         super().__post_init__()
         check_promise(self)
         check_settings(self.mechanism, self.delta, self.kappa, self.sigma_rule)
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for, about bags that public columns form; auto is Laplace."""
+        return cls(
+            asked.epsilon,
+            asked.delta,
+            "laplace" if asked.noise == "auto" else asked.noise,
+            asked.classes,
+            missing=asked.missing,
+            map=asked.map,
+            pipeline=asked.pipeline,
+        )
 
     def public(self, source: BagSource) -> BaggedTable:  # type: ignore[override]  # its source
         """Return the rows and their bags."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import index
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from suffice.owner.mechanism import (
     CLASSES,
     DELTA,
     EPSILON,
+    Asked,
     Mechanism,
     as_scaled,
 )
@@ -43,6 +44,7 @@ from suffice.owner.scaling import (
     RecordProcedure,
     declared_assumptions,
     noise_guarantee,
+    sheet_scaling,
 )
 from suffice.owner.source import LabelledBatch, Source
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
@@ -917,6 +919,9 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
     )
     plan_help = "Predict whether subset sums stay useful after noise."
 
+    noises: ClassVar[Mapping[str, bool]] = {"gaussian": True}
+    offered: ClassVar[Mapping[str, type]] = {"bound": float, "count": int}
+
     count: int | None = data_option(
         None, "Number of sums (rados), for example 256. Default: half the rows, at most 1000."
     )
@@ -980,6 +985,21 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
         if len(classes) != 2:
             raise ParameterError("Rados are for two classes. Merge or drop the others.")
         return classes
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for: noise on the sums that protects each record."""
+        return cls(
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            unit=Unit.RECORD,
+            classes=asked.classes,
+            **sheet_scaling(asked),
+        )
+
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many products the sums take, and how many bytes they have."""
+        return rows * self.count_for(rows) * width, 8 * self.count_for(rows) * width
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,8 @@ from suffice.options import (
     states,
     value_or_by_column,
 )
-from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure, Public
-from suffice.owner.scaling import RecordPass
+from suffice.owner.mechanism import CLASSES, EPSILON, Asked, Mechanism, Procedure, Public
+from suffice.owner.scaling import RecordPass, sheet_scaling
 from suffice.owner.source import (
     LabelledBatch,
     LabelledPart,
@@ -494,6 +494,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         " number of records, the columns and their possible values are public."
     )
     plan_help = "Show how strongly randomised records would be protected."
+    noises: ClassVar[Mapping[str, bool]] = {"response": False}
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     label_flip: Any = privacy_option(
@@ -547,6 +548,34 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_delta(self.delta)
+
+    @classmethod
+    def as_asked(cls, asked: Asked) -> Self:
+        """Return what a proposal asks for: epsilon of a record, shared evenly by its cells.
+
+        A cell of K possible values is changed with probability (K - 1) / (e^s + K - 1), where s is
+        its share; a number over a range of r gains Laplace noise of variance 2 (r / s)^2.
+        """
+        scaling = sheet_scaling(asked)
+        states, ranges = scaling["categories"], scaling["ranges"]
+        share = asked.epsilon / (1 + len(asked.features))
+        for _ in range(20):  # noise on a lattice costs a little more than its formula
+            odds = math.exp(share)
+            flips = {n: (len(v) - 1) / (odds + len(v) - 1) for n, v in states.items()}
+            noise = {n: 2 * ((high - low) / share) ** 2 for n, (low, high) in ranges.items()}
+            cells: dict[str, Any] = {"states": states, "ranges": ranges, "feature_flip": flips}
+            declared: dict[str, Any] = {name: value or None for name, value in cells.items()}
+            noises: dict[str, Any] = {"feature_noise": noise or None, "delta": 0.0}
+            wanted = cls(asked.classes, label_epsilon=share, kernel="laplace", **declared, **noises)
+            cost = wanted.guarantees(asked.features)[-1].epsilon
+            if cost is not None and cost <= asked.epsilon:
+                return wanted
+            share *= asked.epsilon / (cost or math.inf) * (1 - 1e-9)
+        raise ParameterError("No noise of randomised records costs so little. Propose more.")
+
+    def cost(self, width: int, rows: int) -> tuple[int, int]:
+        """Return about how many numbers are drawn, and how many bytes the records have."""
+        return rows * (width + 1), 8 * rows * (width + 1)
 
     def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""

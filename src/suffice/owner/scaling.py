@@ -47,7 +47,7 @@ from suffice.owner.labelled import (
     given_features,
     public_summary,
 )
-from suffice.owner.mechanism import Procedure, Public, as_scaled
+from suffice.owner.mechanism import Asked, Procedure, Public, as_scaled
 from suffice.owner.source import LabelledBatch, LabelledPart, OwnerReport, Source, labelled_parts
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
@@ -533,6 +533,18 @@ class PrivateScaling:
             " --range, or give a public table with --standardize FILE (Python: bound, ranges,"
             " standardize)."
         )
+
+
+def sheet_scaling(asked: Asked) -> dict[str, Any]:
+    """Return the fields of `PrivateScaling` for a proposal: all numbers are from the data sheet."""
+    if asked.sheet is None:
+        raise ParameterError("Private records can be proposed only where they have a data sheet.")
+    fields: dict[str, Any] = {
+        "ranges": asked.sheet.ranges(asked.features),
+        "categories": asked.sheet.categories(asked.features),
+        "missing": asked.missing,
+    }
+    return {**fields, **asked.options}
 
 
 def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:

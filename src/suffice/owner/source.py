@@ -51,6 +51,11 @@ class OwnerReport:
     shown: tuple[tuple[str, str], ...] = ()  # named figures beside the result
     facts: Mapping[str, Any] = field(default_factory=dict)  # JSON of a command: of no private cell
 
+    def tell(self) -> None:
+        """Tell the owner, and nobody else, what depends on private data; no answer does."""
+        for line in self.lines:
+            note(f"{line} Only you see this line.")
+
 
 PERSON: dict[str, Any] = {
     "help": "Column of ids that says whose row each is, for example patient. The release protects"

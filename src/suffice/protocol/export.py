@@ -36,9 +36,10 @@ from suffice.protocol.messages import Answer, Countered, Granted, Proposal
 from suffice.releases.file import read_bounded, write_whole
 from suffice.releases.release import Signature
 from suffice.releases.signing import check_signature, check_signer, fingerprint, signing_key
+from suffice.tables.data_sheet import DataSheet
 
 MOST_BYTES = 2**26
-_KIND, _VERSION = "export", 2
+_KIND, _VERSION = "export", 3
 _HEAD = {"suffice", "version", "key", "signature"}
 
 
@@ -64,9 +65,10 @@ class ProposalRecord:
     purpose: str
     kind: str
     terms: Terms
-    rows: int
+    rows: int | None  # None where records are private
     features: tuple[str, ...]
     classes: tuple[Any, ...]
+    options: Mapping[str, Any]
     state: str
     reasons: tuple[str, ...]
     offer: Terms | None
@@ -114,6 +116,12 @@ class ServedRecord:
     grants: str
     policy: Policy
     largest_epsilon: float
+    sheet: DataSheet | None
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The columns that are treated as public."""
+        return self.policy.features or () if self.sheet is None else self.sheet.public
 
 
 @dataclass(frozen=True)
@@ -326,9 +334,10 @@ def proposal_record(
         purpose=proposal.purpose,
         kind=proposal.kind,
         terms=proposal.terms,
-        rows=proposal.rows.count,
+        rows=None if proposal.rows is None else proposal.rows.count,
         features=proposal.features,
         classes=proposal.classes,
+        options=proposal.options,
         state="",
         reasons=getattr(answer, "reasons", ()),
         offer=answer.terms if isinstance(answer, Countered) else None,

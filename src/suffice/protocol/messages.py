@@ -7,7 +7,8 @@ matters: a field that this version does not know is an error.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from suffice.releases.release import HashedRows
 from suffice.tables.columns import check_classes
 
 MOST_BYTES = 2**20
-_VERSION = 1
+_VERSION = 2
 _HEAD = {"message", "version", "digest"}
 _LONGEST_LINE = 1000  # letters: what a terminal or a page can show
 Line = Annotated[str, ("maxLength", _LONGEST_LINE)]
@@ -157,7 +158,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Proposal(Message):
-    """What a learner requests, for which public rows, at which epsilon and delta.
+    """What a learner requests, of which rows, at which epsilon and delta.
 
     A proposal contains no row. Two proposals that differ in anything, even in their purpose, are
     two requests.
@@ -165,13 +166,14 @@ class Proposal(Message):
     Parameters
     ----------
     kind
-        The kind of release; "mean-operator" is the only one that can be granted.
+        The kind of release, as `suffice release` calls it.
     terms
         Epsilon, delta and mechanism.
     rows
-        The number of rows, and their hash over the columns ``features``.
+        The number of public rows, and their hash over the columns ``features``; None where rows are
+        private.
     features
-        The names of the public columns.
+        The names of the columns.
     classes
         The classes of the labels.
     map
@@ -182,6 +184,8 @@ class Proposal(Message):
         The digest of an earlier release's pipeline that replaces ``map`` and ``missing``.
     purpose
         What the release is for, in words for the owner.
+    options
+        Further options of this kind, by name: ``bags`` (columns), ``bound`` or ``count``.
 
     Raises
     ------
@@ -193,16 +197,18 @@ class Proposal(Message):
 
     kind: str
     terms: Terms
-    rows: HashedRows
+    rows: HashedRows | None
     features: tuple[str, ...]
     classes: tuple[str | int | float | bool, ...] = (0, 1)
     map: str | None = None
     missing: str = "error"
     pipeline: strict_json.Digest | None = None
     purpose: Line = ""
+    options: Mapping[str, int | float | tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for line in (self.kind, self.terms.mechanism, self.map or "", self.purpose):
+        texts = [self.kind, self.terms.mechanism, self.map or "", self.purpose, *self.options]
+        for line in texts:
             _check_line(line)
         names = self.features
         if not names or len(set(names)) < len(names) or not all(names):

@@ -20,6 +20,7 @@ from suffice.releases.file import MOST_BYTES as MOST_RELEASE_BYTES
 from suffice.releases.file import read_bounded
 from suffice.releases.release import Release
 from suffice.releases.signing import check_signer, verify
+from suffice.tables.data_sheet import DataSheet
 
 if TYPE_CHECKING:
     import httpx
@@ -108,6 +109,27 @@ class Remote:
         if not isinstance(listed, list):
             raise ServiceError("The service answered something else than a list of data sets.")
         return listed
+
+    def sheet(self, dataset: str) -> DataSheet:
+        """Return the owner's data sheet of a data set, for `suffice.propose`.
+
+        Parameters
+        ----------
+        dataset : str
+            The owner's data set.
+
+        Raises
+        ------
+        ServiceError
+            If the token covers no such data set, or it has no data sheet.
+        """
+        for served in self.datasets():
+            if served.get("name") == dataset and served.get("sheet") is not None:
+                try:
+                    return DataSheet.from_json(served["sheet"])
+                except ParameterError:
+                    raise ServiceError("The service sent a data sheet that is not valid.") from None
+        raise ServiceError("The service has no data sheet of this data set for your token.")
 
     def propose(
         self,

@@ -49,6 +49,7 @@ from suffice.service.workers import (
     Service,
     read_decision,
 )
+from suffice.tables.data_sheet import DataSheet
 
 _Responses = dict[int | str, dict[str, Any]]
 _FAILURES = problem_responses(
@@ -87,6 +88,7 @@ class DataDocument:
     grants: Literal["by-hand", "automatic"]
     policy: Policy
     largest_epsilon: float
+    sheet: DataSheet | None
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,8 @@ def _data_routes(router: APIRouter, service: Service) -> None:
         for name, served in service.settings.datasets.items():
             if caller.covers(name):
                 classes = served.policy.classes or service.ledger.classes(name, served.label)
+                if classes is None and served.sheet is not None:
+                    classes = served.sheet.classes
                 documents.append(
                     DataDocument(
                         name=name,
@@ -262,6 +266,7 @@ def _data_routes(router: APIRouter, service: Service) -> None:
                         grants=served.grants,
                         policy=replace(served.policy, classes=None),
                         largest_epsilon=service.largest_epsilon(name),
+                        sheet=served.sheet,
                     )
                 )
         return json_response(documents)
@@ -289,7 +294,7 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
     ) -> Response:
         """Send a proposal, the file that `suffice propose` writes. The same one is stored once."""
         served = service.authenticator.served(caller, dataset)
-        names = sum(len(name) for name in served.policy.features or ())
+        names = sum(len(name) for name in served.columns)
         # A larger proposal names features that are not granted.
         body = await read_json(request, min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names))
 

@@ -446,7 +446,7 @@ class Accounts:
         if stated is None:
             return None
         largest = self._service.largest_epsilon(dataset)
-        return ServedRecord(stated.label, stated.grants, stated.policy, largest)
+        return ServedRecord(stated.label, stated.grants, stated.policy, largest, stated.sheet)
 
     def proposals(
         self, dataset: str, most: int, *, before: int | None = None, waiting: bool | None = None

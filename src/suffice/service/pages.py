@@ -286,7 +286,7 @@ class _Pages:
             HTTPStatus.OK if problem is None else HTTPStatus.CONFLICT,
             dataset=dataset,
             row=row,
-            row_hash=stored.proposal.rows.hash,
+            row_hash=None if stored.proposal.rows is None else stored.proposal.rows.hash,
             budget=f"Left of the budget: epsilon {', '.join(left)}.",
             problem=problem,
         )

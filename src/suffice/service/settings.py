@@ -13,6 +13,7 @@ from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger.tokens import SIGNED_IN, Role
 from suffice.owner.policy import Policy
 from suffice.releases.file import read_bounded
+from suffice.tables.data_sheet import DataSheet
 
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
@@ -65,6 +66,9 @@ proposals_of_one_token = 2000
 [datasets.diagnosis]
 table = "biopsies.parquet"
 label = "diagnosis"
+# The data sheet: columns, ranges, categories and classes, as docs/service.md has it. Learners see
+# it. Releases of private records need one.
+# sheet = "columns.json"
 # by-hand: you decide on each proposal. automatic: the policy decides.
 grants = "by-hand"
 # What you grant, as in docs/protocol.md. Name the public columns.
@@ -228,13 +232,21 @@ class ServedData:
     label: str  # the column that holds the private labels
     policy: Policy
     grants: Literal["by-hand", "automatic"] = "by-hand"
+    sheet: DataSheet | None = None  # all that learners see of private records
 
     def __post_init__(self) -> None:
-        if self.policy.features is None:
+        if self.policy.features is None and self.sheet is None:
             raise ParameterError(
                 "The policy of a served data set must name its features: the columns that are"
-                " public."
+                " public. Or give the data set a sheet."
             )
+        if self.sheet is not None and self.sheet.label != self.label:
+            raise ParameterError("The label of a data sheet must be that of its data set.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a proposal may name: those of the sheet, or of the policy."""
+        return tuple(self.policy.features or ()) if self.sheet is None else self.sheet.features
 
 
 @dataclass(frozen=True)
@@ -268,10 +280,15 @@ class Settings:
             data = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParameterError(f"{path} is not TOML: {error}.") from None
+        datasets = data.get("datasets")
+        for served in datasets.values() if isinstance(datasets, dict) else ():
+            if isinstance(served, dict) and isinstance(served.get("sheet"), str):
+                sheet = read_bounded(folder / served["sheet"], _MOST_BYTES)
+                served["sheet"] = strict_json.parse(sheet)  # its content is read with the rest
         settings = strict_json.read(
             cls, data, f"file {FILE_NAME}", defaults=True, error=ParameterError
         )
-        server, datasets = settings.server, settings.datasets
+        server = settings.server
         certificate, key = server.certificate, server.certificate_key
         sign_in = settings.sign_in
         if sign_in is not None and sign_in.client_secret is not None:
@@ -281,7 +298,10 @@ class Settings:
             ledger=_place(settings.ledger, folder),
             key=folder / settings.key,
             answers=settings.answers and _place(settings.answers, folder),
-            datasets={n: replace(d, table=_place(d.table, folder)) for n, d in datasets.items()},
+            datasets={
+                name: replace(served, table=_place(served.table, folder))
+                for name, served in settings.datasets.items()
+            },
             server=replace(
                 server,
                 certificate=certificate and folder / certificate,

@@ -36,7 +36,7 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import Token
-from suffice.protocol.grant import entry_about
+from suffice.protocol.grant import entry_about, protected_unit
 from suffice.protocol.messages import Line, Refused
 from suffice.service.auth import Authenticator
 from suffice.service.operation import COUNTS, LOGGER, Troubles
@@ -78,17 +78,17 @@ def table_trouble(settings: Settings, dataset: str) -> str:
         names = {*column_names(TableFile(served.table))}
     except Exception:  # noqa: BLE001  # whatever it is, its text may quote
         return f"The table of data set {dataset!r} cannot be opened."
-    if {served.label, *(served.policy.features or ())} <= names:
+    if {served.label, *served.columns} <= names:
         return ""
     return f"The table of data set {dataset!r} lacks a column that the settings name."
 
 
 def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
-    """Protects each label: answers one proposal, as `suffice.protocol.grant.grant` does.
+    """Protects each label or record: answers a proposal, as `suffice.protocol.grant.grant` does.
 
-    The answer never depends on a label. An error that a proposal causes becomes a refusal with a
-    fixed sentence, because a message could tell the learner more than an answer may. It raises
-    PendingRequestError if another server is at work on the same proposal, and LedgerError or
+    The answer never depends on a private cell. An error that a proposal causes becomes a refusal
+    with a fixed sentence, because a message could tell the learner more than an answer may. It
+    raises PendingRequestError if another server is at work on the same proposal, and LedgerError or
     StorageError if ledger or table cannot be used now.
     """
     from suffice.protocol import grant
@@ -106,6 +106,7 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
             "ledger": ledger,
             "dataset": stored.dataset,
             "label": served.label,
+            "sheet": served.sheet,
         }
         if stored.state is not State.APPROVED and served.grants == "by-hand":
             declined = grant.review(proposal, table, **asked)
@@ -121,6 +122,8 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
         reason = _LOST
     except ArchivedRequestError:
         reason = _ARCHIVED
+    except UnitError:  # budgets are public
+        reason = "the data set has no budget for what a release of this kind protects"
     except _LATER as error:
         if not isinstance(error, _NEVER):
             raise
@@ -328,14 +331,14 @@ class Service:
         self.workers = Workers(settings, self.records, self.troubles)
 
     def largest_epsilon(self, dataset: str) -> float:
-        """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.
-
-        Nothing can be granted where another unit than the label has a budget.
-        """
+        """Return the largest epsilon that policy and budget still grant; 0 if nothing can be."""
+        policy, budgets = self.settings.datasets[dataset].policy, self.ledger.budgets(dataset)
+        units = {protected_unit(kind, policy) for kind in policy.kinds} & budgets.keys()
         try:
-            return self.ledger.largest_epsilon(dataset, unit="label")
-        except UnitError:
+            left = [self.ledger.largest_epsilon(dataset, unit=unit) for unit in units]
+        except UnitError:  # another budget, of which such a release says nothing
             return 0.0
+        return min(max(left, default=0.0), policy.largest_epsilon)
 
     def proposal(self, caller: Token, dataset: str, digest: str) -> StoredProposal:
         """Return a proposal that the caller may see, or raise as if there were none."""

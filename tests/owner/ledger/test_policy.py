@@ -14,7 +14,7 @@ from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 from suffice.owner import policy as module
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
-from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide, grantable_mechanisms
+from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide
 from suffice.privacy.guarantee import Budget
 from suffice.privacy.noise import needs_delta
 
@@ -39,7 +39,7 @@ def test_more_coordinates_than_the_policy_allows_are_refused():
 
 
 def test_what_is_within_all_limits_is_granted_as_asked():
-    for mechanism in grantable_mechanisms():
+    for mechanism in ("auto", *MeanOperator.noises):
         proposal = wanted(1.0, 1e-6, mechanism)
         decision = decide(proposal, POLICY, PLENTY)
         assert (decision.verdict, decision.terms) == (Verdict.GRANTED, proposal.terms)
@@ -230,7 +230,7 @@ def test_work_and_bytes_are_limited_by_a_public_estimate():
         decision = decide(wanted, policy, left)
         assert (decision.verdict is Verdict.GRANTED) == granted
         assert granted or decision.reasons == (
-            "this is too much work, or too large a map; propose a smaller one",
+            "this is too much work, or too large a release; propose a smaller one",
         )
 
 
@@ -258,4 +258,4 @@ def test_a_large_map_is_refused_before_any_row_is_read(tmp_path):
     unread = tmp_path / "there is no table"
     answer, release = grant(proposal, unread, policy=policy, ledger=ledger, dataset="d", label="y")
     assert (answer.name, release) == ("refused", None)
-    assert "too large a map" in answer.reasons[0]
+    assert "too large a release" in answer.reasons[0]

@@ -38,7 +38,7 @@ def failed(clinic, monkeypatch, error: Exception) -> workers.Outcome:
 
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError("label 7"), MemoryError(), UnitError("x"), RequestConflictError("x")],
+    [RuntimeError("label 7"), MemoryError(), RequestConflictError("x")],
     ids=lambda error: type(error).__name__,
 )
 def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
@@ -47,6 +47,12 @@ def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
     assert isinstance(answer, Refused)
     assert answer.reasons == ("the service cannot answer this proposal; ask the owner",)
     assert outcome.release is None
+
+
+def test_a_kind_without_a_budget_of_its_unit_is_refused_in_words(clinic, monkeypatch):
+    outcome = failed(clinic, monkeypatch, UnitError("x"))
+    (reason,) = Answer.load(outcome.answer).reasons
+    assert reason == "the data set has no budget for what a release of this kind protects"
 
 
 def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
