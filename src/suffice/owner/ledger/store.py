@@ -147,7 +147,6 @@ SCHEMA = (
 
 _SELECT_TOKENS = "SELECT id, hash, role, scope, holder, made, expires, revoked, used FROM tokens"
 ROWS_AT_ONCE = 1000  # of a long list: few megabytes
-_FEW_ROWS = 10  # of a list of large ones
 _WHERE_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
 _CHARGE = (
     "number, dataset, request, fingerprints, spent, parameters, time, token, state, release,"
@@ -424,10 +423,10 @@ class Tables:
         """Yield number, body, answer, signature and record of those answered of before a time."""
         query = (
             "SELECT number, body, answer, signature, record FROM proposals WHERE number > ? AND"
-            " state = 'answered' AND received < ? ORDER BY number LIMIT ?"
+            " state = 'answered' AND received < ? ORDER BY number LIMIT 10"  # rows are large
         )
         after = 0
-        while rows := self.db.execute(query, (after, before.isoformat(), _FEW_ROWS)).fetchall():
+        while rows := self.db.execute(query, (after, before.isoformat())).fetchall():
             yield from rows
             after = rows[-1][0]
 
