@@ -104,7 +104,7 @@ def test_the_budget_must_be_of_the_unit_that_a_kind_protects(ledger):
     ("change", "says"),
     [
         ({"rows": None, "rows_source": None}, "about how many"),
-        ({"columns": "private"}, "from private cells"),
+        ({"columns": "private"}, "or has them from private cells"),
         ({"columns": "open"}, "leaves ranges or categories open"),
     ],
 )
