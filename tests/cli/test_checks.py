@@ -30,7 +30,7 @@ WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
     "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like", "model", "path",
     "pipeline_from", "policy", "proposal", "releases", "rows", "sign", "stem", "survey", "table",
-    "truth_file",
+    "truth_file", "invitations",
 }  # fmt: skip
 GROWS = "memory"  # it is there when a second survey is answered
 FOLDERS = {("demo", "files"), ("reproduce", "data")}  # the one is written, of the other see below
@@ -83,7 +83,7 @@ def anything(kind: type, path: Path) -> Any:
     return path if kind is Path else kind(1)
 
 
-def call(command: Command, folder: Path, **given: Any) -> None:
+def call(command: Command, folder: Path, /, **given: Any) -> None:
     """Call a command with ``given`` paths, and anything for what else it must have."""
     words: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -221,7 +221,8 @@ def test_every_path_of_a_command_is_read_or_written():
 def test_no_command_writes_over_a_file_unless_it_is_forced(tmp_path, ask, outputs):
     path = tmp_path / "mine"
     path.write_bytes(b"all there is")
-    never = ask.args[0] in (survey.respond, ledgers.archive)  # what they write may be the only copy
+    # What they write may be the only copy.
+    never = ask.args[0] in (survey.respond, survey.open_for_people, ledgers.archive)
     words = r"mine exists\. Write to another file\." if never else EXISTS
     with pytest.raises(StorageError, match=words):
         ask(tmp_path, **dict.fromkeys(outputs, path))

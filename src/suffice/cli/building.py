@@ -65,6 +65,9 @@ ledger verify: check that nothing is missing since the officer got the checkpoin
       --key clinic.pub
 ledger backup: copy a ledger while a service uses it
   suffice ledger backup clinic.ledger -o monday.ledger
+ledger archive: move the bytes of releases of before a day out of the ledger
+  suffice ledger archive clinic.ledger --before 2030-01-01 \
+      --sign clinic.key -o before-2030.archive
 ledger recover: use a ledger again that was restored from a copy
   suffice ledger recover clinic.ledger --checkpoint today.checkpoint \
       --released diagnosis=diagnosis.suffice --complete

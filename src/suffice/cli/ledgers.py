@@ -371,7 +371,7 @@ def archive(
     output: building.Output,
     json: building.Json = False,
 ) -> None:
-    """Move old releases and proposals out of a ledger, into one signed file.
+    """Move old releases and proposals into one signed file.
 
     Charges, digests and the log stay for ever, and nothing is drawn again. Keep the file beside the
     ledger: then a request that comes again gets its old bytes. Without the file it is told that

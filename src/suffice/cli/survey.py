@@ -324,9 +324,9 @@ def open_for_people(
     from suffice.owner.survey import load_survey, open_survey
     from suffice.releases.file import write_whole
 
+    check_outputs(output, reads=(folder, survey), force=None)
     if everybody == (invitations is not None) or (output is None) != everybody:
         raise ParameterError("Use --invitations with -o, or --everybody.")
-    check_outputs(output, reads=(survey,), force=False)
     settings, store = _served(folder)
     loaded = load_survey(survey)
     link = f"{address.rstrip('/')}/surveys/{loaded.id}"
@@ -388,7 +388,7 @@ def close(
     from suffice.owner.ledger import Ledger
     from suffice.owner.survey import load_survey, release_survey
 
-    check_outputs(output, reads=(survey,), force=force)
+    check_outputs(output, reads=(folder, survey), force=force)
     settings, store = _served(folder)
     loaded = load_survey(survey)
     building = ReleaseOptions(
