@@ -33,9 +33,9 @@ _EXPONENTS = (0.0, 0.5, 1.0)  # q
 _EXPLAINED_SHARES = 10.0 ** np.arange(-2.5, 0.01, 0.1)  # R^2
 # Variance that noise may add to a score. Scores as they are: the best of .25, 2.5 and 25 on splits
 # that decided nothing (docs/decisions/layers.md). Scores that are calibrated later stay steep with
-# a stronger ridge: the best of six on nine tables of several classes (lab/bench/ridge.py). Votes,
-# which are about other rows than the learner's: the best of three on activities, which
-# lab/bench/parties.py also reports.
+# a stronger ridge: chosen on nine tables of several classes, none of them held out;
+# lab/bench/ridge.py compares five values. Votes, which are about other rows than the learner's: the
+# best of three on activities, which lab/bench/parties.py also reports.
 _MARGIN_VARIANCE = {"as they are": 2.5, "calibrated": 0.075, "votes": 0.25}
 _SMALLEST_RIDGE = 1e-4
 _RANK_TOLERANCE = 2.0**-20  # of the largest variance: where rows vary less nothing can be learnt

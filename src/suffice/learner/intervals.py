@@ -204,8 +204,7 @@ def model_reaction(
 
     The move is weight H^-1 times that of the operator. ``by_class`` each class has its own block of
     the Hessian: rare ones follow noise farther. Between classes it is K/(K - 1) times the block, as
-    the columns of a model add up to 0. Of many rows those with most of the curvature stand for all:
-    errors of a hundredth are far below the deviation of the trials.
+    the columns of a model add up to 0. Of many rows those with most of the curvature stand for all.
     """
     hessian, varied = spreads(problem, model)
     sampling = varied / problem.rows.labels
