@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import suffice as sf
+from engine_cases import every_type
 from suffice.releases.codec import load
 
 VERB = ("--private", "labels", "--label", "ill", "--epsilon", "1", "--classes", "no,yes")
@@ -63,3 +65,12 @@ def test_where_noise_leaves_nothing_the_answer_is_do_not(streams, table, tmp_pat
 
 def test_a_mechanism_that_is_misspelt_is_no_table(streams):
     assert "No such command" in streams("release", "mean-operatr", "--epsilon", "1", code=2)[1]
+
+
+@pytest.mark.parametrize("verb", ["advise", "release"])
+def test_columns_of_every_type_are_advised_on_and_released(streams, tmp_path, verb):
+    pq.write_table(every_type(400), tmp_path / "rows.parquet")
+    made = ("--no-ledger", "-o", tmp_path / "a.suffice") if verb == "release" else ()
+    words = ("--private", "labels", "--label", "sick", "--epsilon", "2", *made)
+    shown = streams(verb, tmp_path / "rows.parquet", *words)
+    assert "ranks+kernel" in "".join(shown)

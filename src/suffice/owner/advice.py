@@ -66,7 +66,13 @@ from suffice.privacy.events import check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import round_up
 from suffice.releases.columns import Added
 from suffice.releases.release import Release
-from suffice.tables.columns import Classes, Roles, check_classes, resolve_roles
+from suffice.tables.columns import (
+    Classes,
+    Roles,
+    check_classes,
+    numeric_column,
+    resolve_roles,
+)
 from suffice.tables.databases import Query
 from suffice.tables.files import TableFile
 from suffice.tables.pipeline import most_outputs
@@ -281,8 +287,7 @@ def _randomised_records(question: Question, summary: Summary) -> RandomizedRespo
 
 def _range(summary: Summary, name: str) -> tuple[float, float]:
     """Return a range that holds most public numbers, in few digits."""
-    cells = summary.sample.rows.column(name).cast("float64").drop_null()
-    numbers = cells.to_numpy(zero_copy_only=False)
+    numbers = numeric_column(summary.sample.rows.column(name))
     numbers = numbers[np.isfinite(numbers)]
     if len(numbers) == 0:
         return 0.0, 1.0
@@ -309,7 +314,7 @@ def heavy_tails(summary: Summary) -> float:
     rows = summary.sample.rows
     kurtoses = []
     for name in summary.deviation:
-        cells = rows.column(name).cast("float64").to_numpy(zero_copy_only=False)
+        cells = numeric_column(rows.column(name))
         numbers = cells[np.isfinite(cells)]
         if len(np.unique(numbers)) > 2:
             numbers = numbers / np.abs(numbers).max()  # so that no square overflows
