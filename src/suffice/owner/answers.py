@@ -19,11 +19,11 @@ import hashlib
 import hmac
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from suffice.errors import ParameterError, StorageError
 from suffice.participant import Survey
@@ -54,7 +54,6 @@ _TABLES = (
         PRIMARY KEY (survey, token)
     ) WITHOUT ROWID""",
 )
-_KEYS = {"spent": "hash", "answers": "token"}  # of the tables that are written anew
 
 
 class Outcome(StrEnum):
@@ -101,13 +100,14 @@ class Opened(NamedTuple):
     state: str  # open, closed or released
 
 
-class AnswerStore:
-    """The surveys of a service and the answers to them.
+class StoreApart:
+    """Tables of a service that are in no ledger's file; what is deleted is overwritten.
 
     ``place`` is a file, or the address of a schema of its own: ``postgresql://HOST/DATABASE#NAME``.
     """
 
-    most_at_once = 50_000  # rows that are read together: few megabytes
+    tables: ClassVar[Sequence[str]]  # the statements that make them
+    keys: ClassVar[Mapping[str, str]]  # of the tables that are written anew
 
     def __init__(self, place: str) -> None:
         self.place, self._lock = place, threading.Lock()
@@ -117,7 +117,7 @@ class AnswerStore:
             from suffice.owner.ledger.postgres import PostgresStore
 
             database = PostgresStore(place)
-            database.prepare_apart(_TABLES)
+            database.prepare_apart(self.tables)
             self._writing = database.apart
             return
         try:
@@ -130,7 +130,7 @@ class AnswerStore:
             for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON",
                             "temp_store = MEMORY"):  # fmt: skip
                 self._db.execute(f"PRAGMA {setting}")
-            for statement in _TABLES:
+            for statement in self.tables:
                 self._db.execute(statement)
         except (OSError, sqlite3.Error) as error:
             raise _unusable(place, error) from None
@@ -150,6 +150,34 @@ class AnswerStore:
                         self._db.execute("ROLLBACK")
             except sqlite3.Error as error:
                 raise _unusable(self.place, error) from None
+
+    def _rewrite(self) -> None:
+        """Write all rows anew in the order of their keys, so that none shows when it came."""
+        if self._db is None:
+            with self._writing() as db:
+                for table, key in self.keys.items():
+                    db.execute(f"CREATE TABLE anew (LIKE {table} INCLUDING ALL)")
+                    query = f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608  # our own names
+                    db.execute(f"INSERT INTO anew {query}")
+                    db.execute(f"DROP TABLE {table}")
+                    db.execute(f"ALTER TABLE anew RENAME TO {table}")
+            return
+        with self._lock:
+            try:
+                self._db.execute("VACUUM")
+                busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.Error as error:
+                raise _unusable(self.place, error) from None
+        if busy:
+            raise StorageError(f"{self.place} is being read, so its journal stays. Close it again.")
+
+
+class AnswerStore(StoreApart):
+    """The surveys of a service and the answers to them."""
+
+    tables = _TABLES
+    keys: ClassVar = {"spent": "survey, hash", "answers": "survey, token"}
+    most_at_once = 50_000  # rows that are read together: few megabytes
 
     def open(self, survey: Survey, invitations: Sequence[str] | None) -> None:
         """Let people answer a survey: those who are invited, or with None whoever has its address.
@@ -277,26 +305,6 @@ class AnswerStore:
             db.execute("UPDATE surveys SET state = 'released' WHERE id = ?", (identity,))
         self._rewrite()
 
-    def _rewrite(self) -> None:
-        """Write all rows anew in the order of their keys, so that none shows when it came."""
-        if self._db is None:
-            with self._writing() as db:
-                for table, key in _KEYS.items():
-                    db.execute(f"CREATE TABLE anew (LIKE {table} INCLUDING ALL)")
-                    query = f"SELECT * FROM {table} ORDER BY survey, {key}"  # noqa: S608  # our own names
-                    db.execute(f"INSERT INTO anew {query}")
-                    db.execute(f"DROP TABLE {table}")
-                    db.execute(f"ALTER TABLE anew RENAME TO {table}")
-            return
-        with self._lock:
-            try:
-                self._db.execute("VACUUM")
-                busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except sqlite3.Error as error:
-                raise _unusable(self.place, error) from None
-        if busy:
-            raise StorageError(f"{self.place} is being read, so its journal stays. Close it again.")
-
 
 def _unusable(place: str, error: Exception) -> StorageError:
-    return StorageError(f"The answers in {place} cannot be used ({type(error).__name__}).")
+    return StorageError(f"The records in {place} cannot be used ({type(error).__name__}).")
