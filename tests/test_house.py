@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 67_271,
+    "lines": 67_317,
     "modules": 178,
     "lone": 25,
     "protocols": 6,

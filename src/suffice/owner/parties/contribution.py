@@ -8,7 +8,7 @@ import hashlib
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -558,16 +558,78 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class _PartHeader:
-    """What a ``*.part`` file says of its array."""
+class PartForm:
+    """What the headers of all contributions to one round say: public, and agreed on beforehand."""
 
-    party: str
     statistic: Literal["operator", "votes", "parameters", "class-sums"]
     rows: strict_json.Digest
     pipeline: strict_json.Digest
     grid: str
     classes: tuple[Any, ...]
     shape: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        statistic: str,
+        auxiliary: AuxiliaryRows,
+        classes: Classes,
+        lam: float = 1e-4,
+        samples: int = 1,
+    ) -> "PartForm":
+        """Return the form of a statistic on these rows, for a penalty or a number of records."""
+        sums = ClassSums(auxiliary, len(classes), samples)
+        voted = statistic == "votes"
+        shape = (auxiliary.count, len(classes)) if voted else sums.shape
+        rows, pipeline = auxiliary.hashes[voted], auxiliary.pipeline.digest()
+        if statistic == "parameters":
+            grid = f"steps of {lattice_step(parameter_radius(auxiliary, len(classes), lam))!r}"
+        else:
+            grid = sums.grid if statistic == "class-sums" else auxiliary.grid
+        return cls(statistic, rows, pipeline, grid, classes, shape)  # type: ignore[arg-type]  # one of them
+
+    def misfit(self, part: "PartyContribution") -> str | None:
+        """Return why a contribution belongs elsewhere, by its header alone, or None."""
+        ordered = self.statistic == "votes"
+        reasons = (
+            (
+                part.statistic != self.statistic,
+                f"it holds {part.statistic}, but this round needs {self.statistic}",
+            ),
+            (
+                part.classes != self.classes,
+                "it declares other classes, or the same classes in another order",
+            ),
+            (
+                part.rows != self.rows,
+                "it was computed on other auxiliary rows" + ", or in another order" * ordered,
+            ),
+            (part.pipeline != self.pipeline, "it was computed with another pipeline"),
+            (
+                part.grid != self.grid,
+                "it was computed on another grid: another penalty, version or processor",
+            ),
+        )
+        return next((reason for wrong, reason in reasons if wrong), None)
+
+    def shape_misfit(self, part: "PartyContribution") -> str | None:
+        """Return what is wrong with the shape of a contribution's array, or None."""
+        shape = part.array.shape
+        return None if shape == self.shape else f"its array has shape {shape}, not {self.shape}"
+
+    def most_bytes(self, parties: Iterable[str]) -> int:
+        """Return how many bytes the file of one of these parties has at most."""
+        headers = (_PartHeader(**vars(self), party=party) for party in parties)
+        manifest = max(len(strict_json.canonical(strict_json.plain(header))) for header in headers)
+        payload = math.prod(self.shape) * np.dtype(_DTYPES[self.statistic]).itemsize
+        return len(sealed(PART_MAGIC, _LENGTHS, b"", b"")) + manifest + payload
+
+
+@dataclass(frozen=True)
+class _PartHeader(PartForm):
+    """What a ``*.part`` file says of its array."""
+
+    party: str
     version: int = _VERSION
     warning: str = "not private: for the aggregator only"
 
@@ -866,13 +928,13 @@ def encode_part(part: PartyContribution) -> bytes:
             " of_parameters or of_records."
         )
     header = _PartHeader(
-        part.party,
         part.statistic,  # type: ignore[arg-type]  # `of` and others know no more
         part.rows,
         part.pipeline,
         part.grid,
         part.classes,
         array.shape,
+        part.party,
     )
     manifest = strict_json.canonical(strict_json.plain(header))
     return sealed(PART_MAGIC, _LENGTHS, manifest, np.ascontiguousarray(stored).tobytes())

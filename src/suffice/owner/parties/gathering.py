@@ -30,11 +30,11 @@ from suffice.models.local import local_classifiers
 from suffice.options import REQUIRED, budget_option, data_option, output_option
 from suffice.owner.mean_operator import operator_columns
 from suffice.owner.parties.contribution import (
-    STATISTICS,
     VOTE,
     AgreedRows,
     AuxiliaryRows,
     ClassSums,
+    PartForm,
     PartyContribution,
     check_name,
     from_codes,
@@ -189,10 +189,9 @@ class Gathering(PartyExact):
     def __post_init__(self) -> None:
         classes, auxiliary = self.classes, self.auxiliary
         self._sums = ClassSums(auxiliary, len(classes), self.samples)
-        self._shapes = dict.fromkeys(STATISTICS, self._sums.shape)
-        self._shapes["votes"] = (auxiliary.count, len(classes))
-        self._pipeline = auxiliary.pipeline.digest()
-        self._total = np.zeros(self._shapes[self.statistic], dtype=np.int64)
+        agreed = auxiliary, classes, self.lam, self.samples
+        self._forms = {name: PartForm.of(name, *agreed) for name in _ACCEPTS[self.statistic]}
+        self._total = np.zeros(self._forms[self.statistic].shape, dtype=np.int64)
         self._lines: list[tuple[str, bytes]] = []
         self._sources: dict[str, str] = {}
         self._rejected: list[Rejection] = []
@@ -263,32 +262,9 @@ class Gathering(PartyExact):
 
     def _reason_by_header(self, part: PartyContribution) -> str | None:
         """Return why a contribution belongs elsewhere, by its header alone, or None."""
-        auxiliary, ordered = self.auxiliary, part.statistic == "votes"
-        grid = self._sums.grid if part.statistic == "class-sums" else auxiliary.grid
-        if part.statistic == "parameters":
-            radius = parameter_radius(auxiliary, len(self.classes), self.lam)
-            grid = f"steps of {lattice_step(radius)!r}"
-        reasons = (
-            (not self.enrolled.admits(part.party), STRANGER),
-            (
-                part.statistic not in _ACCEPTS[self.statistic],
-                f"it holds {part.statistic}, but this round needs {self.statistic}",
-            ),
-            (
-                part.classes != self.classes,
-                "it declares other classes, or the same classes in another order",
-            ),
-            (
-                part.rows != auxiliary.hashes[ordered],
-                "it was computed on other auxiliary rows" + ", or in another order" * ordered,
-            ),
-            (part.pipeline != self._pipeline, "it was computed with another pipeline"),
-            (
-                part.grid != grid,
-                "it was computed on another grid: another penalty, version or processor",
-            ),
-        )
-        return next((reason for wrong, reason in reasons if wrong), None)
+        if not self.enrolled.admits(part.party):
+            return STRANGER
+        return self._forms.get(part.statistic, self._forms[self.statistic]).misfit(part)
 
     @cached_property
     def _operator_limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -306,11 +282,11 @@ class Gathering(PartyExact):
         theirs; for votes the limits bound what a dishonest party can do to the sum. The operator's
         norm is taken in whitened coordinates, in which votes do as much in every direction.
         """
-        array, shape = part.array, self._shapes[part.statistic]
+        array = part.array
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
             return "it does not hold integers"
-        if array.shape != shape:
-            return f"its array has shape {array.shape}, not {shape}"
+        if wrong := self._forms[part.statistic].shape_misfit(part):
+            return wrong
         array = array.astype(np.float64)
         if part.statistic == "votes":
             valid = (array >= 0).all() and (array <= VOTE).all()
