@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 67_317,
-    "modules": 178,
+    "lines": 67_814,
+    "modules": 179,
     "lone": 25,
     "protocols": 6,
     "constants": 459,

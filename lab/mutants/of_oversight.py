@@ -38,4 +38,26 @@ MUTANTS = (
         ("transport/test_export.py::test_a_log_that_was_changed_is_not_one_chain",),
         "An owner exports a log whose entries were changed.",
     ),
+    Mutant(
+        "forecast-reads-private-records",
+        "service/planning.py",
+        "        subject, person = served.sheet, None\n",
+        "        subject, person = served.sheet, None\n"
+        "        rows = sum(1 for line in open(served.table) if line.rstrip().endswith('1'))\n"
+        "        subject = type(subject)(**{**vars(subject), 'rows': rows})\n",
+        (
+            "transport/http/test_planning.py::test_what_pages_say_before_a_decision_is_the_same_for_neighbours",
+        ),
+        "The owner's decision, which others see, follows a forecast that counted labels.",
+    ),
+    Mutant(
+        "people-counted-for-a-forecast",
+        "service/planning.py",
+        "served.sheet is None or served.policy.person is not None",
+        "served.sheet is None",
+        (
+            "transport/http/test_planning.py::test_where_people_have_several_records_there_is_no_number",
+        ),
+        "A page promises a person what only one record gets.",
+    ),
 )

@@ -195,16 +195,25 @@ def mechanism_for(
     return wanted.as_asked(asked), inputs
 
 
-def procedure_of(proposal: Proposal, X: Any, pipeline: Pipeline | None = None) -> tuple[Any, Any]:
+def procedure_of(
+    proposal: Proposal,
+    X: Any,
+    pipeline: Pipeline | None = None,
+    *,
+    label: str | None = None,
+    person: str | None = None,
+) -> tuple[Any, Any]:
     """Return the mechanism of a proposal and its source: no private cell is read.
 
     ``X`` are public rows, or the data sheet of private records. Raises what a grant would raise.
+    Of an owner's own table, ``label`` is the column that is not read, and ``person`` that of ids.
     """
     sheet = X if isinstance(X, DataSheet) else None
     mechanism, inputs = mechanism_for(proposal, sheet, pipeline)
     data = X if sheet is None else sheet.blank(proposal.features)
-    label = None if sheet is None else sheet.label
-    source = mechanism.source(data, label=label, features=proposal.features, **inputs)
+    label = label if sheet is None else sheet.label
+    inputs = {**inputs, "label": label, "person": person}
+    source = mechanism.source(data, features=proposal.features, **inputs)
     mechanism.choose(mechanism.public(source))
     return mechanism, source
 

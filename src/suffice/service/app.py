@@ -28,6 +28,7 @@ from suffice.service.api import HealthDocument, api_router, json_response, retur
 from suffice.service.limits import Connection, Guard
 from suffice.service.operation import LOGGER
 from suffice.service.pages import install_pages
+from suffice.service.planning import Planning
 from suffice.service.problems import install_problems
 from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
@@ -42,12 +43,13 @@ _READY: dict[int | str, dict[str, Any]] = {
 
 def make_app(settings: Settings) -> FastAPI:
     """Return the application; its workers run from start-up to shut-down."""
-    service = Service(settings)
+    service, planning = Service(settings), Planning(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.workers.open()
         yield
+        planning.close()
         await run_in_threadpool(service.workers.close)
 
     app = FastAPI(
@@ -76,7 +78,7 @@ def make_app(settings: Settings) -> FastAPI:
     if settings.answers is not None:  # first: the routes that most requests ask for
         install_surveys(app, service, AnswerStore(settings.answers))
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
-    install_pages(app, service)
+    install_pages(app, service, planning)
     return app
 
 

@@ -39,7 +39,7 @@ from suffice.owner.ledger.store import ROWS_AT_ONCE
 from suffice.owner.ledger.tokens import Token
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
-from suffice.privacy.guarantee import lists
+from suffice.privacy.guarantee import Guarantee, guarantee_sentences, lists
 from suffice.protocol.export import (
     BudgetRecord,
     ChargeRecord,
@@ -317,6 +317,100 @@ _ORDER = ("waiting", "received", "approved", "granted", "countered", "refused", 
 
 
 @dataclass(frozen=True)
+class Step:
+    """What a state of a proposal is called on pages, and what comes next for whoever reads it."""
+
+    words: str
+    owner: str
+    officer: str
+    learner: str
+    in_work: bool = False  # pages about it move on by themselves
+
+    @classmethod
+    def of(cls, words: str, everybody: str, *, in_work: bool = False) -> "Step":
+        """Return a step that is the same for everybody."""
+        return cls(words, everybody, everybody, everybody, in_work)
+
+
+_MOVES_ON = "This page moves on by itself."
+_UNCHARGED = "Nothing was charged."
+STEPS: Mapping[str, Step] = {
+    "received": Step.of(
+        "in the queue", f"The service compares it with the policy. {_MOVES_ON}", in_work=True
+    ),
+    "waiting": Step(
+        "waiting for the owner",
+        "You decide below. Nothing is charged before that.",
+        "The owner has to decide. Nothing is charged before that.",
+        "The owner decides about it. Nothing is charged before that. Come back later, or keep this"
+        " page: it moves on by itself.",
+    ),
+    "approved": Step.of(
+        "being made", f"The budget is charged, and the release is made. {_MOVES_ON}", in_work=True
+    ),
+    "granted": Step(
+        "granted",
+        "The release is made and charged. Whoever proposed can fetch it.",
+        "The release is made and charged. Whoever proposed can fetch it.",
+        "The release is made. Download it, and train on it as below.",
+    ),
+    "countered": Step(
+        "other terms offered",
+        f"The policy allows less. {_UNCHARGED} The learner can propose what is offered.",
+        f"The policy allows less. {_UNCHARGED} The learner can propose what is offered.",
+        f"The policy allows less. {_UNCHARGED} You can propose what is offered.",
+    ),
+    "refused": Step(
+        "refused",
+        f"{_UNCHARGED} The learner is told the reason.",
+        f"{_UNCHARGED} The learner is told the reason.",
+        f"{_UNCHARGED} The reason is below. You can send another proposal.",
+    ),
+    LOST: Step(
+        STATES["burnt"],
+        "The charge stays, so that nothing is drawn twice. The learner can propose again, with"
+        " another purpose. That is charged too.",
+        "The charge stays, so that nothing is drawn twice. A new proposal is charged too.",
+        "The charge stays, so that nothing is drawn twice. Propose again, with another purpose."
+        " That is charged too.",
+    ),
+}
+# What each kind of release is called on pages, and what of it becomes public.
+KIND_TEXTS: Mapping[str, tuple[str, str]] = {
+    "mean-operator": (
+        "noisy averages of the columns by class",
+        "One number per feature: its average, plus for one class and minus for the other, noisy.",
+    ),
+    "proportions": (
+        "noisy class proportions of bags",
+        "The proportion of each class in each bag of rows, with noise.",
+    ),
+    "bags": (
+        "a random bag for each row",
+        "A bag for each row, drawn at random: most often that of its class.",
+    ),
+    "moments": (
+        "noisy means and products of the columns",
+        "The means of the columns, of their products in pairs, and by class, with noise.",
+    ),
+    "rados": (
+        "noisy sums over random subsets of records",
+        "Sums of records over secret random subsets, with noise.",
+    ),
+    "responses": (
+        "records whose cells are changed at random",
+        "Every record, with each of its cells changed at random.",
+    ),
+}
+
+
+def guarantee_lines(guarantee: Guarantee) -> list[str]:
+    """Return what a guarantee says, and what it takes for public and assumes."""
+    public = [str(text) for text in guarantee.public]
+    return [*guarantee_sentences(guarantee), *lists(public, guarantee.assumptions)]
+
+
+@dataclass(frozen=True)
 class ProposalView:
     """A proposal, and what became of it, as pages show it."""
 
@@ -331,6 +425,11 @@ class ProposalView:
             [*stated.sentences, *lists(stated.public, stated.assumes)]
             for stated in self.record.guarantees
         ]
+
+    @property
+    def step(self) -> Step:
+        """What its state is called, and what comes next."""
+        return STEPS[self.state]
 
 
 def _view(listed: ListedProposal) -> ProposalView:
@@ -355,7 +454,11 @@ class DatasetView:
     @property
     def counts(self) -> list[tuple[int, str]]:
         """How many proposals are in each state, in words, as far as there are any."""
-        return [(self.numbers[s], _STATES.get(s, s)) for s in _ORDER if self.numbers.get(s)]
+        return [
+            (self.numbers[s], STEPS[s].words if s in STEPS else s)
+            for s in _ORDER
+            if self.numbers.get(s)
+        ]
 
     @property
     def older(self) -> int:
@@ -417,12 +520,11 @@ class Accounts:
         public = signing_key(self._service.settings.key).public_key().public_bytes_raw()
         return fingerprint(Signature(public, b""))
 
-    def datasets(self, token: Token, most: int) -> list[DatasetView]:
+    def datasets(self, token: Token, most: int, only: str | None = None) -> list[DatasetView]:
         """Return the data sets that a token covers, with at most this many rows of each list."""
-        found: dict[str, list[BudgetRecord]] = {
-            name: [] for name in self._service.settings.datasets
-        }
-        for balance in self._service.ledger.balances():
+        names = self._service.settings.datasets if only is None else (only,)
+        found: dict[str, list[BudgetRecord]] = {name: [] for name in names}
+        for balance in self._service.ledger.balances(only):
             found.setdefault(balance.dataset, []).append(budget_record(balance))
         return [
             DatasetView(

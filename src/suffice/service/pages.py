@@ -20,15 +20,26 @@ from starlette.concurrency import run_in_threadpool
 from suffice.errors import ParameterError, ReleaseError, UsageError
 from suffice.owner.ledger.tokens import Role, mint, utc_now
 from suffice.owner.policy import policy_lines
-from suffice.plain_text import escaped
+from suffice.plain_text import escaped, listed
+from suffice.privacy.guarantee import Unit
+from suffice.protocol.export import ServedRecord
 from suffice.service.api import checkpoint_of, export_response, release_response
 from suffice.service.auth import Session, Sessions, SignInNeeded, check_covers_all
 from suffice.service.operation import COUNTS, REFUSALS
 from suffice.service.oversight import (
+    KIND_TEXTS,
     Accounts,
     Comparison,
     entry_words,
+    guarantee_lines,
     kind_words,
+)
+from suffice.service.planning import (
+    Foresight,
+    Planning,
+    accuracy_picture,
+    budget_picture,
+    cost_picture,
 )
 from suffice.service.problems import Problem, not_found
 from suffice.service.settings import Settings
@@ -63,19 +74,30 @@ class Renderer:
         self._templates.filters |= {
             "plain": _plain,
             "down": rounded_down,
-            "number": "{:g}".format,
+            "number": number,
             "moment_of": datetime.fromisoformat,
-            "policy_lines": policy_lines,
+            "policy_rows": policy_rows,
             "kind_words": kind_words,
+            "kind_title": lambda kind: KIND_TEXTS.get(kind, (kind, ""))[0],
+            "kind_contents": lambda kind: KIND_TEXTS.get(kind, ("", f"A release, {kind}."))[1],
+            "short_hash": lambda text: f"{text.removeprefix('sha256:')[:12]}...",
+            "accuracy_picture": lambda plan, epsilon: accuracy_picture(
+                plan.accuracy, epsilon, plan.without_noise, plan.larger_class
+            ),
         }
+        self._templates.globals["glossary"] = _GLOSSARY
 
     def page(
         self, name: str, session: Session | None, status: int = HTTPStatus.OK, **values: Any
     ) -> HTMLResponse:
         """Return the page of a template with these values; before signing in, without a session.
 
-        The value ``problem`` is a sentence above everything else.
+        The value ``problem`` is a sentence above everything else. With ``moves_on`` the browser
+        asks again after two seconds, without a script.
         """
+        headers = {"Content-Security-Policy": _POLICY}
+        if values.pop("moves_on", False):
+            headers["Refresh"] = "2"
         common = {
             "organisation": self._organisation,
             "prefix": self._prefix,
@@ -85,7 +107,7 @@ class Renderer:
             "for_print": values.pop("for_print", False),
         }
         text = self._templates.get_template(name).render(**common, **values)
-        return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+        return HTMLResponse(text, status, headers)
 
     def to(self, path: str) -> RedirectResponse:
         """Return a response that sends the reader to another page."""
@@ -110,11 +132,46 @@ def rounded_down(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):g}"
 
 
+def policy_rows(served: ServedRecord) -> list[tuple[str, str]]:
+    """Return what may be granted of a data set, in the words of the pages."""
+    policy, sheet = served.policy, served.sheet
+    rows = dict(policy_lines(policy))
+    noises = rows.pop("mechanisms")
+    rows["one request"] = f"epsilon {number(policy.largest_epsilon)} at most"
+    if policy.largest_delta:
+        rows["one request"] += f", delta {number(policy.largest_delta)} at most"
+    if policy.features is None and sheet is not None:
+        rows["columns"] = listed(sheet.features)
+    rows["noise types"] = "all" if "auto" in policy.mechanisms else noises
+    rows["kinds"] = "; ".join(KIND_TEXTS.get(kind, (kind, ""))[0] for kind in policy.kinds)
+    return [*rows.items()]
+
+
+def number(value: float) -> str:
+    """Return a number as short as it can be, such as 0.25 or 1e-6."""
+    return f"{value:g}".replace("e-0", "e-")
+
+
 def _plain(text: object) -> str:
     """Return text from strangers so that it can steer no reader; the template escapes its HTML."""
     return escaped(str(text))
 
 
+_GLOSSARY = {  # as docs/glossary.md has them
+    "budget": "the epsilon and delta that all releases of a data set may use together",
+    "charge": "what one release uses of the budget; a charge is never given back",
+    "delta": "a small amount added to the limit on every probability; smaller is stronger, and 0"
+    " means no extra allowance",
+    "epsilon": "the strength of a guarantee: one unit changes any probability by at most a factor"
+    " of e^epsilon, plus delta; smaller is stronger",
+    "guarantee": "what a release protects, and how strongly",
+    "label": "the private class of a record, such as a diagnosis",
+    "noise type": "which random numbers are added, such as gaussian or laplace",
+    "record": "all columns of one case, label included",
+    "release": "the file that an owner publishes",
+    "row": "the public columns of one case",
+    "unit": "what the guarantee protects: one label, one value, one record, or one person",
+}
 _LARGEST_NUMBER = 10**15
 _Before = Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)]
 
@@ -123,10 +180,10 @@ _FEW = 10  # rows of each list on the page of all data sets
 _MANY = 50  # on the pages of one data set, and in the report
 
 
-def install_pages(app: FastAPI, service: Service) -> None:
+def install_pages(app: FastAPI, service: Service, planning: Planning) -> None:
     """Add the pages to an application."""
     prefix = service.settings.server.prefix
-    pages = _Pages(service)
+    pages = _Pages(service, planning)
     app.include_router(pages.public_router(), prefix=prefix, include_in_schema=False)
     app.include_router(pages.router(), prefix=prefix, include_in_schema=False)
 
@@ -143,8 +200,8 @@ def install_pages(app: FastAPI, service: Service) -> None:
 
 
 class _Pages:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, planning: Planning) -> None:
+        self._service, self._planning = service, planning
         self._sessions = Sessions(service.settings, service.records)
         self._accounts = Accounts(service)
         renderer = Renderer(service.settings)
@@ -183,7 +240,10 @@ class _Pages:
             begin = self._sessions.begin
             if await run_in_threadpool(begin, request, fields.get("token", ""), response):
                 return response
-            problem = "This token does not open these pages. Ask the owner for another one."
+            problem = (
+                "This token is not known, or it has ended. Check that you copied all of it, or ask"
+                " the owner."
+            )
             return self._page(
                 "login.html", None, HTTPStatus.FORBIDDEN, problem=problem, has_provider=has_provider
             )
@@ -236,7 +296,12 @@ class _Pages:
             rows = self._accounts.proposals(dataset, _MANY + 1, before=before)
             more = rows[_MANY - 1].number if len(rows) > _MANY else None
             return self._page(
-                "proposals.html", session, dataset=dataset, rows=rows[:_MANY], next_page=more
+                "proposals.html",
+                session,
+                dataset=dataset,
+                rows=rows[:_MANY],
+                next_page=more,
+                **({"view": None, "pictures": ()} if before else self.history(session, dataset)),
             )
 
         @router.get(place)
@@ -273,13 +338,24 @@ class _Pages:
             return self._proposal_page(session, dataset, digest, problem.detail)
         return self._to(f"/data/{dataset}/{digest}")
 
+    def history(self, session: Session, dataset: str) -> dict[str, Any]:
+        """Return what a page shows of a data set and of its budgets, charge by charge."""
+        (view,) = self._accounts.datasets(session.token, _FEW, dataset)
+        spent = self._service.ledger.spent_after(dataset, _MANY)
+        pictures = [
+            budget_picture(spent[Unit(budget.unit)], budget.epsilon, budget.unit)
+            for budget in view.budgets
+            if spent[Unit(budget.unit)]
+        ]
+        return {"view": view, "pictures": pictures}
+
     def _proposal_page(
         self, session: Session, dataset: str, digest: str, problem: str | None = None
     ) -> Response:
         stored = self._service.proposal(session.token, dataset, digest)
         row = self._accounts.proposal(stored)
-        balances = self._service.ledger.balances(dataset)
-        left = [f"{rounded_down(b.left)} per {b.unit}" for b in balances]
+        plan = self._planning.foresight(stored) if row.state == "waiting" else None
+        moves_on = row.step.in_work or (row.state == "waiting" and plan is None)
         return self._page(
             "proposal.html",
             session,
@@ -287,9 +363,28 @@ class _Pages:
             dataset=dataset,
             row=row,
             row_hash=None if stored.proposal.rows is None else stored.proposal.rows.hash,
-            budget=f"Left of the budget: epsilon {', '.join(left)}.",
+            plan=plan,
+            stated=[] if plan is None else [guarantee_lines(g) for g in plan.guarantees],
+            cost=[] if plan is None or plan.trouble else self.cost(dataset, plan),
             problem=problem,
+            moves_on=moves_on and problem is None,
         )
+
+    def cost(self, dataset: str, plan: Foresight) -> list[dict[str, Any]]:
+        """Return what a release would leave of each budget, in words and as a picture."""
+        left = self._service.ledger.left_after(dataset, plan.guarantees)
+        lines: list[dict[str, Any]] = []
+        if left is None:
+            return lines
+        for balance in self._service.ledger.balances(dataset):
+            after, whole, unit = left[balance.unit], balance.budget.epsilon, balance.unit
+            words = (
+                f"Of the budget of epsilon {whole:g} per {unit}, {rounded_down(balance.left)} is"
+                f" left now. After this release {rounded_down(after)} would be left."
+            )
+            picture = cost_picture(whole, balance.left, after, f"per {unit}")
+            lines.append({"words": words, "picture": picture})
+        return lines
 
     def _add_token_pages(self, router: APIRouter, reader: Any) -> None:
         records = self._service.records

@@ -253,6 +253,17 @@ def announce(webhook: str | None) -> None:
         threading.Thread(target=send, args=(webhook,), name="webhook", daemon=True).start()
 
 
+def new_pool() -> ProcessPoolExecutor:
+    """Return one process to work in; it ends with the server, after the work in hand."""
+    # Spawned, not forked: a fork would copy the locks and threads of a server.
+    pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_the_server)
+    # Workers inherit this. Ctrl-C and service managers signal every process of a server, and a
+    # worker that ended between charge and output would lose the output.
+    kept = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, kept)
+    return pool
+
+
 class _Worker:
     """One process that answers proposals, replaced when it dies."""
 
@@ -262,13 +273,7 @@ class _Worker:
 
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
-        # Spawned, not forked: a fork would copy the locks and threads of a server.
-        pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_the_server)
-        # Workers inherit this. Ctrl-C and service managers signal every process of a server, and a
-        # worker that ended between charge and output would lose the output.
-        kept = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-        signal.pthread_sigmask(signal.SIG_BLOCK, kept)
-        return pool
+        return new_pool()
 
     def answer(self, stored: StoredProposal) -> Outcome:
         for _ in range(_MOST_DEATHS):

@@ -26,6 +26,7 @@ from suffice.errors import (
     PendingRequestError,
     StorageError,
     SufficeError,
+    UnitError,
 )
 from suffice.options import ledger_file
 from suffice.owner.ledger import rules
@@ -616,6 +617,42 @@ class Ledger:
         with self._verified() as (records, spent):
             names = records.datasets() if dataset is None else [dataset]
             return _balances(records, spent, names)
+
+    def left_after(self, dataset: str, guarantees: Sequence[Guarantee]) -> dict[Unit, float] | None:
+        """Return what would be left of each budget after a release; None if it does not fit.
+
+        Nothing is charged. The rule is that of `debit`, which has the last word.
+        """
+        with self._verified() as (records, spent):
+            budgets, left = records.budgets(dataset), {}
+            try:
+                rules.check_affordable(dataset, guarantees, budgets, spent[dataset])
+            except (BudgetError, UnitError):
+                return None
+            for unit, budget in budgets.items():
+                events = rules.closest_events(unit, [(g.unit, g.event) for g in guarantees])
+                tally = spent[dataset][unit].plus(compose_events(events))
+                left[unit] = rules.balance_of(dataset, unit, budget, tally).left
+            return left
+
+    def spent_after(self, dataset: str, most: int) -> dict[Unit, list[tuple[datetime, float]]]:
+        """Return when a data set was charged, and what was spent of each budget after that.
+
+        At most so many charges, evenly from all of them, the last one included. Oldest first.
+        """
+        with self._store.reading() as records:
+            budgets, charges = records.budgets(dataset), [*records.charges(dataset=dataset)]
+        tallies = {unit: Tally() for unit in budgets}
+        found: dict[Unit, list[tuple[datetime, float]]] = {unit: [] for unit in budgets}
+        every = max(1, -(-len(charges) // most))
+        for number, charge in enumerate(charges, 1):
+            cost, time = charge.costs()[dataset], datetime.fromtimestamp(charge.time, UTC)
+            for unit, tally in tallies.items():
+                tally.add(compose_events(rules.closest_events(unit, cost)))
+                if (len(charges) - number) % every == 0:
+                    spent = rules.balance_of(dataset, unit, budgets[unit], tally).spent
+                    found[unit].append((time, spent))
+        return found
 
     def history(self) -> list[Entry]:
         """Return every charge, oldest first; those without output are pending or burnt.

@@ -1,0 +1,247 @@
+"""What a proposal would do, before anybody decides about it, and the pictures of it on the pages.
+
+Others see the decision, so nothing here depends on a private cell: public rows, the data sheet, the
+policy and the ledger are all that is read. The forecast is the plan of the mechanism itself. It is
+worked out in a process of its own, because it may take long.
+
+Pictures are SVG made of plain values, without a library and without a style: colours come from the
+style sheet. A picture is as wide as a phone, and grows with the page. Its words are in its
+description, and its numbers in a text or table beside it.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from markupsafe import Markup, escape
+
+from suffice.owner.mechanism import mechanism_of
+from suffice.privacy.guarantee import Guarantee
+from suffice.protocol.grant import procedure_of
+from suffice.service.records import StoredProposal
+from suffice.service.settings import Settings
+from suffice.service.workers import new_pool
+from suffice.tables.files import TableFile
+
+CANNOT = "The service cannot predict this release from public rows and the data sheet."
+# Kinds with a forecast of what can be learnt; of the others a plan states the guarantee alone, or
+# is about another release.
+_FORECAST = ("mean-operator", "proportions", "moments", "rados")
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What a release would guarantee, and what could be learnt from it; all of it public."""
+
+    guarantees: tuple[Guarantee, ...] = ()
+    title: str = ""  # of the forecast
+    heads: tuple[str, ...] = ()
+    cells: tuple[tuple[str, ...], ...] = ()
+    advice: tuple[str, ...] = ()
+    # Epsilon, and predicted accuracy of a hard, a usual and an easy problem; empty for no such.
+    accuracy: tuple[tuple[float, float, float, float], ...] = ()
+    without_noise: float = 0.0  # accuracy of the usual problem
+    larger_class: float = 0.0  # accuracy of whoever always guesses the larger class
+    trouble: str = ""  # why there is nothing
+
+
+def foresee(settings: Settings, stored: StoredProposal) -> Foresight:
+    """Return what a proposal would do: no private cell is read."""
+    served, proposal = settings.datasets[stored.dataset], stored.proposal
+    wanted = mechanism_of(proposal.kind)
+    if wanted.has_public_rows:
+        subject: Any = TableFile(served.table)
+        person = served.policy.person
+    elif served.sheet is None or served.policy.person is not None:
+        return Foresight(trouble=CANNOT)  # how many people there are is private
+    else:
+        subject, person = served.sheet, None
+    mechanism, source = procedure_of(proposal, subject, label=served.label, person=person)
+    procedure = mechanism.choose(mechanism.public(source))
+    guarantees = procedure.guarantees(procedure.accumulator(identified=False))
+    if proposal.kind not in _FORECAST:
+        return Foresight(guarantees)
+    plan = mechanism.plan(source)
+    chosen = [row for row in plan.chosen if "accuracy" in row]
+    names = ("hard", "usual", "easy")
+    return Foresight(
+        guarantees,
+        title=plan.title,
+        heads=tuple(plan.columns),
+        cells=tuple(plan.cells()),
+        advice=tuple(plan.advice),
+        accuracy=tuple((row["epsilon"], *(row["accuracy"][n] for n in names)) for row in chosen),
+        without_noise=plan.facts["without_noise"]["usual"] if chosen else 0.0,
+        larger_class=plan.facts["always_larger_class"] if chosen else 0.0,
+    )
+
+
+class Planning:
+    """Works out what pages show of proposals, one after the other, and keeps the last results."""
+
+    kept: ClassVar[int] = 200  # results, of a few kilobytes each
+    waiting: ClassVar[int] = 20  # of them, until they are worked out
+    patience: ClassVar[float] = 0.5  # seconds of a request: a page comes again by itself
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool: ProcessPoolExecutor | None = None
+        self._begun: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def foresight(self, stored: StoredProposal) -> Foresight | None:
+        """Return what a proposal would do; None while it is being worked out."""
+        try:
+            found: Foresight | None = self.ask(
+                (stored.dataset, stored.digest), foresee, self._settings, stored
+            )
+        except Exception:  # noqa: BLE001  # its text may quote, and everybody gets the same sentence
+            return Foresight(trouble=CANNOT)
+        return found
+
+    def ask(self, key: tuple[Any, ...], work: Callable[..., Any], *about: Any) -> Any:
+        """Return what some work gave, None while it goes on; raise what it raised."""
+        with self._lock:
+            begun = self._begun.get(key)
+            if begun is None:
+                if sum(not other.done() for other in self._begun.values()) >= self.waiting:
+                    return None
+                if self._pool is None:
+                    self._pool = new_pool()
+                begun = self._begun[key] = self._pool.submit(work, *about)
+                if len(self._begun) > self.kept:
+                    self._begun.popitem(last=False)
+        wait([begun], self.patience)
+        if not begun.done():
+            return None
+        try:
+            return begun.result()
+        except BrokenProcessPool:  # it was killed: the next one begins anew
+            with self._lock:
+                self._pool = None
+            raise
+
+    def close(self) -> None:
+        """End the process; what it was at is needed no more."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+# Of a picture: its size, and the edges of the drawing inside, for marks and their words.
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 200, 44, 352, 14, 160
+
+Point = tuple[float, float]
+
+
+def accuracy_picture(
+    points: Sequence[tuple[float, float, float, float]],
+    epsilon: float,
+    without_noise: float,
+    larger_class: float,
+) -> Markup:
+    """Return predicted accuracy against epsilon, from hard to easy problems, as SVG.
+
+    Points are epsilon, and the accuracy of a hard, a usual and an easy problem. The epsilon that is
+    asked for is marked.
+    """
+    low = min(larger_class, *(point[1] for point in points))
+    gap = (_RIGHT - _LEFT - 32) / max(len(points) - 1, 1)
+
+    def height(accuracy: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * (accuracy - low) / max(1 - low, 1e-9)
+
+    hard, usual, easy = (
+        [(_LEFT + 16 + gap * place, height(point[k])) for place, point in enumerate(points)]
+        for k in (1, 2, 3)
+    )
+    marks = [low + (1 - low) * k / 4 for k in range(4 + 1)]
+    parts = [
+        across(height(mark), "grid") + written(0, height(mark), f"{mark:.0%}") for mark in marks
+    ]
+    parts += [drawn("polygon", "band", [*hard, *reversed(easy)]), drawn("polyline", "line", usual)]
+    parts.append(across(height(without_noise), "dashed"))
+    for (x, y), point in zip(usual, points, strict=True):
+        kind, radius = ("asked", 5) if point[0] == epsilon else ("tick", 3)
+        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>')
+        parts.append(written(x, _BOTTOM + 16, f"{point[0]:g}", "middle", kind))
+    parts.append(written((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "epsilon", "middle"))
+    return picture("Predicted accuracy at several epsilons; the table has the numbers.", parts)
+
+
+def budget_picture(spent: Sequence[tuple[datetime, float]], budget: float, unit: str) -> Markup:
+    """Return how much of a budget was spent after each charge, up to its limit, as SVG."""
+    step = (_RIGHT - _LEFT) / (len(spent) + 1)
+    most = max(budget, *(amount for _, amount in spent))
+
+    def height(amount: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * amount / most
+
+    corners, level = [(float(_LEFT), height(0.0))], 0.0
+    for k, (_, amount) in enumerate(spent, 1):
+        corners += [(_LEFT + k * step, height(level)), (_LEFT + k * step, height(amount))]
+        level = amount
+    corners.append((float(_RIGHT), height(level)))
+    marks = [most * k / 4 for k in range(4 + 1)]
+    parts = [
+        across(height(mark), "grid") + written(0, height(mark), f"{mark:.3g}") for mark in marks
+    ]
+    parts.append(drawn("polygon", "band", [*corners, (float(_RIGHT), height(0.0))]))
+    parts += [drawn("polyline", "line", corners), across(height(budget), "limit")]
+    days = [time.strftime("%Y-%m-%d") for time, _ in (spent[0], spent[-1])]
+    parts.append(written(_LEFT, _BOTTOM + 16, days[0], "start"))
+    if days[1] != days[0]:
+        parts.append(written(_RIGHT, _BOTTOM + 16, days[1]))
+    below = "epsilon spent, charge by charge"
+    parts.append(written((_LEFT + _RIGHT) / 2, _BOTTOM + 34, below, "middle"))
+    words = (
+        f"Of the budget of epsilon {budget:g} per {unit}, {level:.4g} is spent after the last"
+        " charge. The dashed line is the budget."
+    )
+    return picture(words, parts)
+
+
+def cost_picture(budget: float, left: float, after: float, what: str) -> Markup:
+    """Return a bar of a budget: what is spent, what a release takes, and what would be left."""
+    spent, taken = _WIDTH * (budget - left) / budget, _WIDTH * (left - after) / budget
+    bars = {"spent": (0.0, spent), "taken": (spent, taken), "frame": (0.0, float(_WIDTH))}
+    parts = [
+        f'<rect class="{kind}" x="{x:.1f}" y="0" width="{wide:.1f}" height="18"/>'
+        for kind, (x, wide) in bars.items()
+    ]
+    words = (
+        f"Budget {what}: {spent / _WIDTH:.0%} spent, {taken / _WIDTH:.0%} for this release, the"
+        " rest left."
+    )
+    return picture(words, parts, 18)
+
+
+def across(y: float, kind: str) -> str:
+    """Return a line across the drawing."""
+    return f'<line class="{kind}" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+
+
+def written(x: float, y: float, text: str, anchor: str = "end", kind: str = "mark") -> str:
+    """Return some words; those of the vertical axis are at x = 0."""
+    if x == 0:
+        x, y = _LEFT - 6, y + 4
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
+
+
+def drawn(shape: str, kind: str, points: Iterable[Point]) -> str:
+    """Return a line or an area through some points."""
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<{shape} class="{kind}" points="{corners}"/>'
+
+
+def picture(words: str, parts: Iterable[str], height: int = _HEIGHT) -> Markup:
+    """Return a whole picture, with the words for whoever does not see it."""
+    inside = "".join(parts)
+    return Markup(  # noqa: S704  # numbers, and words of our own
+        f'<svg class="picture" viewBox="0 0 {_WIDTH} {height}" role="img"'
+        f' aria-label="{escape(words)}">{inside}</svg>'
+    )
