@@ -338,9 +338,26 @@ _LITTLE, _MUCH = 1.0, 8.0  # penalty by noise over the mean square of a coordina
 _DROWNED = 1.0  # length of the noise on the means by class; rows have length 1 at most
 
 
-# Of a row: noise on each of 1024^2 / 2 products, at 10 microseconds for an exact draw, takes 5 s.
-_MOST_COORDINATES = 1024
+_DRAW, _PRODUCT = 1.1e-5, 2e-11  # seconds of one core for an exact draw, and for adding a product
+_MOST_DRAWING = 10.0  # seconds that noise may take; more if its sums take as long
+_MOST_COMPONENTS = 1024  # of public rows that are looked at
 CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
+
+
+def _check_cost(width: int, rows: int, noise: MomentNoise) -> None:
+    """Refuse moments whose noise would take far longer than their sums: an estimate.
+
+    By the number of rows and of coordinates alone, which are public, before any record is read.
+    """
+    draws = sum(block.noise.sensitivity.dimension for block in noise.blocks.values())
+    drawing, adding = _DRAW * draws, _PRODUCT * rows * width**2
+    if drawing > max(_MOST_DRAWING, adding):
+        raise ParameterError(
+            f"Rows have {width:,} coordinates. Noise on their {draws:,} moments would take about"
+            f" {drawing:,.0f} seconds, the sums of {rows:,} rows about {adding:.2g}. Noise may take"
+            f" {_MOST_DRAWING:g} seconds, or as long as the sums. Leave columns out (--drop), or"
+            " use a map with fewer coordinates (--map)."
+        )
 
 
 class MomentsUnit(StrEnum):
@@ -471,6 +488,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         noise = calibrated_moments(
             width, len(public.classes), public.size, *price, steps=steps, public_rows=alone
         )
+        _check_cost(width, public.size, noise)
         procedure = NoisyMoments if public.classes else NoisyTargetMoments
         procedure = NoisyTargets if alone else procedure
         return procedure(public.rows, public.size, public.classes, noise, *price, people)
@@ -509,6 +527,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
                 self.delta,
                 public_rows=self.unit == MomentsUnit.LABEL,
             )
+            _check_cost(width, size, noise)
             deviation = dict.fromkeys(("diagonal", "mean"), 0.0)  # of public rows
             deviation |= {name: block.deviation / size for name, block in noise.blocks.items()}
             penalty = math.sqrt(width / 2) * deviation["diagonal"] / square
@@ -582,12 +601,6 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             pipeline = pipeline.with_missing("zero" if pipeline.map is not None else self.missing)
         if pipeline.bound >= UNCLIPPED:
             raise ParameterError("rows need a norm bound: give --range, --bound or a public table.")
-        if len(pipeline.outputs) > _MOST_COORDINATES:
-            raise ParameterError(
-                f"rows have {len(pipeline.outputs):,} coordinates; moments are for at most"
-                f" {_MOST_COORDINATES:,}, since each product of two gets noise. Leave columns out"
-                " (--drop), or use a map with fewer coordinates (--map)."
-            )
         return replace(rows, pipeline=pipeline)
 
 
@@ -692,7 +705,7 @@ def components_above_noise(
     'components:30'
     """
     kind = "ranks+components" if ranks else "components"
-    most = f"{kind}:{_MOST_COORDINATES}"
+    most = f"{kind}:{_MOST_COMPONENTS}"
     reader = MeanOperator(1.0, map=most, clip=CLIP, intercept=0.0, missing="mean")
     public_rows = reader.public_rows(public, label=label, features=features)
     sample, _ = public_rows.sample()

@@ -224,11 +224,21 @@ def test_what_is_asked_wrongly_is_refused():
         Moments(**ASKED, unit="attribute")
     with pytest.raises(ParameterError, match="range"):
         Moments(epsilon=1.0, delta=1e-6).release(X, y, ledger=None)
-    wide = np.zeros((3, 5000))
-    with pytest.raises(ParameterError, match="1,024"):
-        Moments(**ASKED).release(wide, [0, 1, 0], ledger=None)
     with pytest.raises(ParameterError, match="reads no private row"):
         plan_moments(X, 1.0, 1e-6, standardize="rows")
+
+
+def test_moments_whose_noise_would_take_long_are_refused_by_an_estimate(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(9.0, 1e-5)}})
+    wide = np.full((3, 1710), np.nan)
+    estimate = "1,710 coordinates. Noise on their 1,466,326 moments would take about 16 seconds"
+    with pytest.raises(ParameterError, match=estimate):
+        Moments(**ASKED).release(wide, [0, 1, 0], ledger=ledger, dataset="d")
+    with pytest.raises(ParameterError, match=estimate):
+        plan_moments(wide, 1.0, 1e-6, ranges=(-1, 1))
+    assert not ledger.history()
+    rows = np.broadcast_to(np.float64(0.0), (300_000, 1710))  # whose sums take as long
+    assert plan_moments(rows, 1.0, 1e-6, ranges=(-1, 1)).to_json()["coordinates"] == 1710
 
 
 def test_a_plan_reads_no_cell_and_grows_better_with_epsilon():
