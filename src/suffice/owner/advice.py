@@ -134,6 +134,7 @@ class PublicFacts:
     rows: int  # the number of its rows
     width: int  # the number of coordinates of a row without a map
     tails: float = 0.0  # how heavy the tails of public columns are (`heavy_tails`)
+    with_delta: tuple["Candidate", ...] = ()  # what a delta of 1e-6 offers, where none was given
 
 
 def _column_roles(source: Source) -> Roles:
@@ -357,8 +358,12 @@ def _label_forecasts(question: Question, source: Source) -> tuple[PublicFacts, l
             noise=mapped.noise,
         )
 
-    offered = [forecast(candidate) for candidate in candidates(question, width, summary)]
-    return PublicFacts(summary.rows, width, heavy_tails(summary)), offered
+    def offered(delta: float) -> Iterator[Candidate]:
+        return map(forecast, candidates(replace(question, delta=delta), width, summary))
+
+    more = () if question.delta else tuple(offered(_USUAL_DELTA))
+    facts = PublicFacts(summary.rows, width, heavy_tails(summary), more)
+    return facts, [*offered(question.delta)]
 
 
 def _record_forecasts(question: Question, source: Source) -> tuple[PublicFacts, list[Candidate]]:
@@ -491,6 +496,39 @@ def _merit(candidate: Candidate, facts: PublicFacts) -> float:
     return candidate.correlation_left * worth
 
 
+def _accuracy(candidate: Candidate, facts: PublicFacts) -> float | None:
+    """Return the predicted accuracy between two equal classes, where there is a forecast.
+
+    Features are taken to explain a usual part of the labels' variance.
+    """
+    if candidate.signal_left is None:
+        return None
+    return accuracy_at(_merit(candidate, facts) * math.sqrt(SIGNALS["usual"]))
+
+
+_USUAL_DELTA = 1e-6
+_POINT = 0.01  # of accuracy
+
+
+def _alternatives(facts: PublicFacts, offered: Sequence[Candidate]) -> dict[str, float]:
+    """Return predicted accuracies: as advised, with a delta where it buys a point, and linear.
+
+    ``linear`` is that of the same release without a feature map, if the advised one has a map.
+    """
+    best = offered[0]
+    advised = _accuracy(best, facts)
+    if advised is None or not isinstance(best.mechanism, MeanOperator):
+        return {}
+    predicted = {"advised": advised}
+    if facts.with_delta:
+        others = (_accuracy(candidate, facts) for candidate in facts.with_delta)
+        most = max(accuracy for accuracy in others if accuracy is not None)
+        predicted |= {"with_delta": most} if most >= advised + _POINT else {}
+    plain = next(one for one in offered if one.map is None and one.estimator is None)
+    linear = _accuracy(plain, facts)
+    return predicted if linear is None or best is plain else {**predicted, "linear": linear}
+
+
 _LITTLE = 0.5  # of the signal
 _WHY_MAP = {
     None: "A feature map would gain less than its noise costs.",
@@ -519,10 +557,13 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
             "Smooth functions of ranks let a linear model follow curves. Its coefficients are of"
             " these functions."
         )
-    if best.map is not None and name == "mean-operator":
+    predicted = _alternatives(facts, offered)
+    if "linear" in predicted:
+        points = round(100 * (predicted["advised"] - predicted["linear"]))
+        price = "at most one point" if points < 2 else f"about {points} points"
         yield (
-            "For coefficients of your own columns use --linear (Python: map=None). It is less"
-            " accurate where labels follow curves."
+            "For coefficients of your own columns use --linear (Python: map=None). By its forecast"
+            f" that costs {price} of accuracy."
         )
     elif name == "moments" and question.public is not None:
         if best.map is None and facts.tails < _HEAVY:
@@ -541,6 +582,16 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
         )
     if name == "responses" and not question.delta:
         yield "With a delta, for example --delta 1e-6, moments are compared too, and usually win."
+    if "with_delta" in predicted:
+        yield (
+            f"With --delta {_text(_USUAL_DELTA)} the predicted accuracy is"
+            f" {predicted['with_delta']:.3f} instead of {predicted['advised']:.3f}."
+        )
+    if len(predicted) > 1:
+        yield (
+            "The forecast of accuracy is for two equal classes, and features that explain"
+            f" {100 * SIGNALS['usual']:.0f} % of the labels' variance."
+        )
     if best.signal_left is not None:
         yield (
             "Signal left: how much of a model's correlation with the labels the noise leaves, if no"
@@ -746,6 +797,7 @@ def answer(question: Question, source: Source) -> Advice:
             "classes": [*question.declared_classes],
             "rows": facts.rows,
             "candidates": rows,
+            "predicted_accuracy": _alternatives(facts, offered),
             "advice": why,
             "commands": [*commands],
         },
@@ -815,7 +867,9 @@ def advise(
     -------
     Advice
         A table of releases, the best first. ``mechanism`` makes the advised one, ``commands`` does
-        the same on a command line.
+        the same on a command line. Of a mean operator, ``to_json()["predicted_accuracy"]`` compares
+        the ``advised`` release with one without a map (``linear``), and with one at delta 1e-6
+        (``with_delta``) where that buys a point.
 
     Raises
     ------

@@ -192,6 +192,26 @@ def test_products_of_moments_are_advised_where_tails_are_heavy_and_the_noise_lea
     assert advised(light, 3.0) != "ranks+polynomial:2"
 
 
+def test_advice_states_the_price_of_own_columns_and_names_a_delta_that_buys_a_point():
+    rows = np.random.default_rng(0).normal(size=(2000, 20))
+    asked = {"private": "labels", "classes": (0, 1)}
+    pure = sf.advise(rows, 0.3, **asked)
+    predicted = pure.to_json()["predicted_accuracy"]
+    assert predicted["with_delta"] >= predicted["advised"] + 0.01
+    assert f"With --delta 1e-6 the predicted accuracy is {predicted['with_delta']:.3f}" in str(pure)
+    gaussian = sf.advise(rows, 0.3, 1e-6, **asked).to_json()["predicted_accuracy"]
+    assert gaussian["advised"] == predicted["with_delta"]
+    assert "with_delta" not in gaussian
+    bent = sf.advise(rows, 1.0, 1e-6, **asked)
+    predicted = bent.to_json()["predicted_accuracy"]
+    points = round(100 * (predicted["advised"] - predicted["linear"]))
+    assert points >= 2
+    assert f"costs about {points} points of accuracy." in str(bent)
+    # Trees have no such forecast, nor has a mean operator of plain rows a price.
+    trees = sf.advise(np.tile(rows, (10, 1)), 3.0, **asked)
+    assert trees.to_json()["predicted_accuracy"] == {}
+
+
 def test_one_call_makes_the_advised_release_and_fit_takes_its_learner():
     """Products of columns, which plain rows tell nothing of; then enough labels for trees."""
     rng = np.random.default_rng(0)
