@@ -507,7 +507,6 @@ def _accuracy(candidate: Candidate, facts: PublicFacts) -> float | None:
 
 
 _USUAL_DELTA = 1e-6
-_POINT = 0.01  # of accuracy
 
 
 def _alternatives(facts: PublicFacts, offered: Sequence[Candidate]) -> dict[str, float]:
@@ -523,7 +522,7 @@ def _alternatives(facts: PublicFacts, offered: Sequence[Candidate]) -> dict[str,
     if facts.with_delta:
         others = (_accuracy(candidate, facts) for candidate in facts.with_delta)
         most = max(accuracy for accuracy in others if accuracy is not None)
-        predicted |= {"with_delta": most} if most >= advised + _POINT else {}
+        predicted |= {"with_delta": most} if most >= advised + 0.01 else {}
     plain = next(one for one in offered if one.map is None and one.estimator is None)
     linear = _accuracy(plain, facts)
     return predicted if linear is None or best is plain else {**predicted, "linear": linear}
