@@ -60,7 +60,9 @@ def asked():
     """Return a survey of five questions."""
     states = {"relapse": ["no", "yes"], "grade": range(1, 6), "smokes": ["never", "now", "daily"]}
     ranges = {"age": (0, 120), "hours": (0, 24)}
-    return new_survey("Bench", states=states, ranges=ranges, flip=0.25, noise=14400.0)
+    about = dict.fromkeys(("organiser", "contact", "purpose", "notice"), "A bench")
+    about["deleted"] = "2999-12-31"
+    return new_survey("Bench", states=states, ranges=ranges, flip=0.25, noise=14400.0, about=about)
 
 
 def bodies_of(survey, invitations: list[str]) -> list[bytes]:

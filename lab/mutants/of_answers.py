@@ -117,6 +117,22 @@ MUTANTS = (
         "Counts of two moments say when a person answered.",
     ),
     Mutant(
+        "answers-outlive-their-day",
+        "owner/survey.py",
+        "            store.forget(identity)\n",
+        "",
+        (f"{_STORE}::test_answers_are_deleted_on_the_day_that_the_survey_states",),
+        "Answers stay longer than participants were told.",
+    ),
+    Mutant(
+        "a-survey-of-nobody",
+        "owner/survey.py",
+        'if not survey.content["about"]:',
+        "if False:",
+        (f"{_STORE}::test_answers_are_deleted_on_the_day_that_the_survey_states",),
+        "People answer without knowing who asks, and when answers are deleted.",
+    ),
+    Mutant(
         "another-answer-with-one-invitation",
         "owner/answers.py",
         "outcomes[k] = Outcome.AGAIN if same else Outcome.OTHER",

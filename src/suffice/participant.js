@@ -22,7 +22,7 @@ const suffice = (() => {
   const NO_PROTECTION_DELTA = 0.1;
   const EXPLAINED_DELTA = 1e-3;
   const TAILS = { laplace: 46, gaussian: 10 }; // of so many scales: beyond with probability < 2^-64
-  const VERSION = 1n; // of surveys and of the words in them
+  const VERSION = 2n; // of surveys and of the words in them
 
   class SurveyError extends Error {}
 
@@ -685,6 +685,24 @@ const suffice = (() => {
   const hasKeys = (object, keys) =>
     object instanceof Map && object.size === keys.length && keys.every((key) => object.has(key));
 
+  const ABOUT = ["organiser", "contact", "purpose", "notice", "deleted"]; // what organisers say
+
+  // What the organisers say: all of it, or nothing.
+  function checkAbout(texts) {
+    require(hasKeys(texts, []) || hasKeys(texts, ABOUT),
+      "the organisers must say all about themselves, or nothing.");
+    require([...texts.values()].every((text) => checkLine(text, 1000)),
+      "what the organisers say about themselves must not be empty.");
+    if (texts.size) {
+      const date = texts.get("deleted");
+      require(/^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$/.test(date),
+        "the date of deletion must be written as 2027-03-31.");
+      const day = new Date(`${date}T00:00:00Z`); // there is such a day
+      require(!Number.isNaN(day.getTime()) && day.toISOString().startsWith(date),
+        "day is out of range for month");
+    }
+  }
+
   function noiseOf(question) {
     const [noise, kind] = [member(question, "noise"), question.has("range") ? "range" : "states"];
     checkLine(member(question, "text"), 1000);
@@ -732,11 +750,12 @@ const suffice = (() => {
     const each = listed.map((noise) => words.aboutQuestion(noise, delta));
     const together = words.aboutAll(listed, delta);
     checkLine(member(content, "title"));
+    checkAbout(member(content, "about"));
     const same = questions.every((question, i) => member(question, "guarantee") === each[i])
       && member(content, "guarantee") === together;
     if (!same) throw new SurveyError("This survey does not do what it says. Do not answer it.");
-    const keys = ["suffice", "version", "language", "title", "label", "delta", "questions",
-      "guarantee", "id"];
+    const keys = ["suffice", "version", "language", "title", "about", "label", "delta",
+      "questions", "guarantee", "id"];
     const id = member(content, "id");
     const complete = hasKeys(content, keys) && content.get("suffice") === "survey";
     if (!complete || !/^sha256:[0-9a-f]{64}$/.test(id) || id !== idOf(bytes, id)) {

@@ -12,11 +12,13 @@ nothing from the rest of the package.
 """
 
 import argparse
+import datetime as dt
 import hashlib
 import itertools
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -25,6 +27,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 MOST_BYTES = 2**20  # of a survey or an answer
@@ -34,7 +37,7 @@ _MOST_TABLE = 64  # the exact check of a larger one would take minutes
 _WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/guarantee.py
 NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/events.py
 _TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
-_VERSION = 1  # of surveys and of the words in them
+_VERSION = 2  # of surveys and of the words in them
 _MEMORY_VERSION = 1
 _DIGITS = 3  # of numbers in sentences
 _LARGEST_POWER = 6  # a number of more digits is written with an exponent
@@ -373,6 +376,12 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "bars": "Lines that begin with | are the survey's own words. All other lines are this"
         " program's.",
         "survey": "Survey {id}",
+        "about": "What the organisers say:",
+        "organiser": "Organiser: {text}",
+        "contact": "Contact: {text}",
+        "purpose": "Purpose: {text}",
+        "notice": "Data protection: {text}",
+        "deleted": "Stored answers are deleted after the release, on {text} at the latest.",
         "question": "Question {index} of {count}:",
         "answers": "Answers: {answers}",
         "range": "{low} to {high}",
@@ -419,6 +428,13 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "bars": "Zeilen, die mit | beginnen, sind Worte der Umfrage. Alle anderen Zeilen stammen"
         " von diesem Programm.",
         "survey": "Umfrage {id}",
+        "about": "Was die Veranstalter sagen:",
+        "organiser": "Veranstalter: {text}",
+        "contact": "Kontakt: {text}",
+        "purpose": "Zweck: {text}",
+        "notice": "Datenschutz: {text}",
+        "deleted": "Gespeicherte Antworten werden nach der Veröffentlichung gelöscht, spätestens"
+        " am {text}.",
         "question": "Frage {index} von {count}:",
         "answers": "Antworten: {answers}",
         "range": "{low} bis {high}",
@@ -727,13 +743,15 @@ def make_survey(
     label: str,
     delta: float = 1e-6,
     language: str = "en",
+    *,
+    about: Mapping[str, str] = MappingProxyType({}),
 ) -> Survey:
     """Return a survey whose guarantees are computed from its numbers.
 
     Each of the ``questions`` has a ``name``, a ``text``, either ``states`` or a ``range`` (low and
     high), and a ``noise``: keep, table, or kernel and variance. ``label`` is the name of a question
     with states, that the others may be used to predict. ``delta`` is that at which the epsilon of
-    Gaussian noise is computed.
+    Gaussian noise is computed. ``about`` has what the organisers say: all of `ABOUT`, or nothing.
 
     Examples
     --------
@@ -757,6 +775,7 @@ def make_survey(
         "version": _VERSION,
         "language": language,
         "title": _line(title),
+        "about": _about(about),
         "label": label,
         "delta": delta,
         "questions": [
@@ -778,7 +797,7 @@ def read_survey(data: bytes) -> Survey:
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
         _check_version(content["version"])
         parts = (content[key] for key in ("label", "delta", "language"))
-        survey = make_survey(content["title"], bare, *parts)
+        survey = make_survey(content["title"], bare, *parts, about=content["about"])
         same = _stated_guarantees(content) == _stated_guarantees(survey.content)
         without_id = data.replace(f' "id": "{content["id"]}",\n'.encode(), b"", 1)
     except ValueError as error:
@@ -805,6 +824,23 @@ def _check_version(version: object) -> None:
 
 def _stated_guarantees(content: Mapping[str, Any]) -> list[str]:
     return [q["guarantee"] for q in content["questions"]] + [content["guarantee"]]
+
+
+ABOUT = ("organiser", "contact", "purpose", "notice", "deleted")  # what organisers say
+_DATE = re.compile("[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}")
+
+
+def _about(texts: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the organisers say, if they say all of it, or nothing."""
+    if texts.keys() not in (set(), set(ABOUT)):
+        raise ValueError("the organisers must say all about themselves, or nothing.")
+    if not all(_line(text, 1000) for text in texts.values()):
+        raise ValueError("what the organisers say about themselves must not be empty.")
+    if texts and not _DATE.fullmatch(texts["deleted"]):
+        raise ValueError("the date of deletion must be written as 2027-03-31.")
+    if texts:
+        dt.date.fromisoformat(texts["deleted"])  # there is such a day
+    return dict(texts)
 
 
 def _noise(question: Mapping[str, Any]) -> Choice | Number:
@@ -957,6 +993,11 @@ def respond_to_file(
     _say(words.text("bars"))
     _say(words.text("survey", id=survey.id))
     _show(_quoted(survey.content["title"]))
+    if about := survey.content["about"]:
+        _say(words.text("about"))
+        for key in ABOUT:
+            text = about[key] if key == "deleted" else _quoted(about[key])
+            _show(words.text(key, text=text))
     for name in survey.noises:
         _show_question(survey, name)
     _say(_about_all(survey))

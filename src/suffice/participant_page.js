@@ -15,6 +15,12 @@
       open: "Everybody who has the address of this page can answer.",
       offline: "This page sends nothing. It gives you a file, which you can look at before you hand it on.",
       own: "Title, possible answers and lines on a shaded ground are the survey's own words. Do not rely on what they say about privacy.",
+      about: "What the organisers say",
+      organiser: "Organiser",
+      contact: "Contact",
+      purpose: "Purpose",
+      notice: "Data protection",
+      deleted: "Stored answers are deleted after the release, at the latest on",
       how: "How your answers are protected",
       here: "Your true answers stay in this browser. Each is changed at random, and only the changed answers leave.",
       after: "You will see what was sent after it was sent, not before. Whoever wants to look first can use the offline page of this survey, or the program participant.py.",
@@ -67,6 +73,12 @@
       open: "Alle, die die Adresse dieser Seite haben, können antworten.",
       offline: "Diese Seite sendet nichts. Sie gibt Ihnen eine Datei, die Sie ansehen können, bevor Sie sie weitergeben.",
       own: "Titel, mögliche Antworten und Zeilen auf farbigem Grund sind Worte der Umfrage. Verlassen Sie sich nicht auf das, was sie über den Schutz sagen.",
+      about: "Was die Veranstalter sagen",
+      organiser: "Veranstalter",
+      contact: "Kontakt",
+      purpose: "Zweck",
+      notice: "Datenschutz",
+      deleted: "Gespeicherte Antworten werden nach der Veröffentlichung gelöscht, spätestens am",
       how: "Wie Ihre Antworten geschützt sind",
       here: "Ihre wahren Antworten bleiben in diesem Browser. Jede wird zufällig verändert, und nur die veränderten Antworten werden gesendet.",
       after: "Was gesendet wurde, sehen Sie nach dem Senden, nicht vorher. Wer es vorher ansehen will, nimmt die Offline-Seite dieser Umfrage oder das Programm participant.py.",
@@ -152,6 +164,17 @@
   const say = (key, values = {}) =>
     TEXTS[survey.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const title = () => element("h1", {}, survey.content.get("title"));
+
+  // What the organisers say about themselves, in their own words.
+  function aboutOrganisers() {
+    const about = survey.content.get("about");
+    if (!about.size) return [];
+    const list = element("dl", { className: "organisers" });
+    for (const key of ["organiser", "contact", "purpose", "notice", "deleted"]) {
+      list.append(element("dt", {}, say(key)), element("dd", { className: "own" }, about.get(key)));
+    }
+    return [element("h2", {}, say("about")), list];
+  }
 
   // Who answers. The link's last part leaves the address bar; this tab remembers it.
 
@@ -409,7 +432,7 @@
       finish(() => suffice.respond(survey, truths, suffice.freshBytes));
     };
 
-    const parts = [title(), line(say(mode)), element("h2", {}, say("how")),
+    const parts = [title(), ...aboutOrganisers(), line(say(mode)), element("h2", {}, say("how")),
       line(say("here")), line(survey.together), element("ul", {},
         ...(mode === "offline" ? [] : [element("li", {}, say("after")), element("li", {}, say("final")), element("li", {}, say("serves"))])),
       line(say("own"), "soft"), form];

@@ -22,11 +22,14 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.survey import (
     AnswerForm,
     collect,
+    delete_expired,
     name_in_ledger,
     new_survey,
     open_survey,
     release_survey,
 )
+from suffice.participant import ABOUT
+from suffice.privacy.guarantee import Budget
 from suffice.releases.release import encode
 
 SURVEY = new_survey(
@@ -35,6 +38,7 @@ SURVEY = new_survey(
     ranges={"age": (0, 120)},
     flip=0.25,
     noise=14400.0,
+    about=dict.fromkeys(ABOUT, "Clinic") | {"deleted": "2999-12-31"},
 )
 PEOPLE = 60
 MOST_BY_CHANCE = 6  # right guesses: of random ones, more have a probability of 1e-4
@@ -331,6 +335,29 @@ def test_broken_copies_are_linked(tmp_path):
     db.close()
     found = attacks_on_file(tmp_path / "broken", truth)
     assert found["row ids"] == found["order"] == found["trying"] == PEOPLE
+
+
+def test_answers_are_deleted_on_the_day_that_the_survey_states(place, tmp_path):
+    ledger, store = tmp_path / "ledger", AnswerStore(place)
+    over = dict.fromkeys(ABOUT, "Clinic") | {"deleted": "2020-02-29"}
+    late = new_survey("Late", states={"relapse": ["no", "yes"]}, flip=0.25, about=over)
+    nameless = new_survey("Nobody", states={"relapse": ["no", "yes"]}, flip=0.25)
+    Ledger(ledger, {}, anchor=tmp_path / "anchor")
+    with pytest.raises(ParameterError, match="is over"):
+        open_survey(late, ledger, store, None)
+    with pytest.raises(ParameterError, match="who asks"):
+        open_survey(nameless, ledger, store, None)
+    store.open(late, None)  # as if it had been opened in time
+    open_survey(SURVEY, ledger, store, None)
+    Ledger(ledger, {name_in_ledger(late): {"label": Budget(2.0)}})
+    row = AnswerForm(late).read(participant.respond(late, {"relapse": "no"}, None)[0])[1]
+    assert store.take([Sent.of(late.id, "0" * 32, R, b"", row)]) == [Outcome.TAKEN]
+    delete_expired(ledger, store)
+    assert list(store.blocks(late.id)) == []
+    assert (store.survey(late.id).state, store.survey(SURVEY.id).state) == ("deleted", "open")
+    assert store.take([Sent.of(late.id, "1" * 32, R, b"", row)]) == [Outcome.CLOSED]
+    with pytest.raises(ParameterError, match="deleted"):
+        release_survey(late, Ledger(ledger), store)
 
 
 def test_nothing_about_a_person_is_stored(tmp_path):

@@ -457,8 +457,8 @@ def test_an_altered_survey_is_noticed(change):
     [
         lambda c: c.pop("title"),
         lambda c: c.pop("version"),
-        lambda c: c.update(version=2),
-        lambda c: c.update(version=1.0),
+        lambda c: c.update(version=1),
+        lambda c: c.update(version=2.0),
         lambda c: c.update(version=True),
         lambda c: c.update(version="1"),
         lambda c: c.pop("language"),

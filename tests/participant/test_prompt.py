@@ -164,6 +164,20 @@ def test_the_true_promise_stands_right_before_every_answer(tmp_path):
     assert before[0].count(total) == 2  # once below all questions
 
 
+def test_what_organisers_say_is_shown_as_their_own_words(tmp_path):
+    about = dict.fromkeys(participant.ABOUT, "Clinic") | {"deleted": "2027-03-31"}
+    for language, label in (("en", "Data protection"), ("de", "Datenschutz")):
+        example = make_survey("T", [question()], "q", language=language, about=about)
+        printed = alone(tmp_path, example.data, 200, "--truth", "q=no")
+        (tmp_path / "a.json").unlink(missing_ok=True)
+        assert f'\n  | {label}: "Clinic"\n' in printed
+        assert re.search(r"\n  \| [^\n]*2027-03-31", printed)
+        assert read_survey(example.data).content["about"] == about
+    about["notice"] = "a\u202eb"
+    with pytest.raises(ValueError, match="texts must be"):
+        make_survey("T", [question()], "q", about=about)
+
+
 def test_every_letter_is_shown_once_and_no_line_is_wider_than_its_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     text = " / ".join(f'"{n * "費"}{n * "x"}"' for n in range(60))

@@ -116,6 +116,8 @@ def number(name, low, high, kernel, variance):
 
 
 VOTE = keeping("vote", ["no", "yes"], 0.75)
+SAID = dict.fromkeys(("organiser", "contact", "purpose", "notice"), "Größe")
+SAID["deleted"] = "2027-03-31"
 
 
 def mixed_rows(rng, count):
@@ -220,7 +222,8 @@ def at_random(rng):
 
 def vector(questions, truths, delta, language, streams):
     label = next(q["name"] for q in questions if "states" in q)
-    survey = participant.make_survey("Ein Titel", questions, label, delta, language)
+    about = SAID if len(questions) % 2 else {}
+    survey = participant.make_survey("Ein Titel", questions, label, delta, language, about=about)
     return survey.data, truths, streams
 
 
@@ -245,7 +248,13 @@ TRUTHS = {"vote": "yes", "grade": 2, "age": 44}
 GONE = object()
 SIGNS = "\u200b\u202e\u00a0\u3164\ufe0f\x07\x7f\u2028\ue000\u034f\u00ad\n\t\U000e0100\U000f0000"
 EDITS = [  # where, and what stands there instead
-    *[(("version",), value) for value in (2, 0, 1.0, True, "1", None, 10**30)],
+    *[(("version",), value) for value in (1, 0, 2.0, True, "2", None, 10**30)],
+    *[(("about",), value) for value in ({}, None, [], "a", {"organiser": "a"})],
+    *[(("about", "notice"), value) for value in ("", None, 7, "a  b", "a\u200bb", 1001 * "a")],
+    *[(("about", "deleted"), value) for value in (
+        "2027-02-30", "2027-2-3", "20270203", "0000-01-01", "2028-02-29", "2027-02-29", "soon",
+        "2027-04-31", "2027-13-01", "2027-01-00", "2027-W01-1", "\u0662027-01-01")],
+    (("about", "more"), "a"), (("about", "contact"), GONE),
     *[(("language",), value) for value in ("fr", "", None, "constructor", ["en"])],
     *[(("label",), value) for value in ("age", "nobody", None, 7, "__proto__")],
     *[(("title",), value) for value in ("", "a  b", " a", "a ", "e" + 5 * "\u0301", 201 * "a")],
@@ -273,8 +282,8 @@ EDITS = [  # where, and what stands there instead
     *[(("questions", 2, "noise", "variance"), value) for value in (
         0, -1.0, 1e-9, 1e30, "1", None, 10**400, 5e-324, 14400, True)],
     *[(("questions", 2, "noise", "kernel"), v) for v in ("uniform", "", None, "constructor", 1)],
-    *[((key,), GONE) for key in ("suffice", "version", "language", "title", "label", "delta",
-                                 "questions", "guarantee")],
+    *[((key,), GONE) for key in ("suffice", "version", "language", "title", "about", "label",
+                                 "delta", "questions", "guarantee")],
     *[(("questions", 0, key), GONE) for key in ("name", "text", "states", "noise", "guarantee")],
     *[((*place, "more"), 1) for place in ((), ("questions", 0), ("questions", 2, "noise"))],
     (("questions", 0, "range"), [0, 1]),
@@ -296,7 +305,7 @@ def reworded(content) -> dict:
     try:
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
         title, *rest = (content[key] for key in ("title", "label", "delta", "language"))
-        made = participant.make_survey(title, bare, *rest).content
+        made = participant.make_survey(title, bare, *rest, about=content["about"]).content
     except Exception:  # noqa: BLE001  # then its words are those of another survey
         return content
     questions = [
@@ -308,7 +317,7 @@ def reworded(content) -> dict:
 @cache
 def refusals() -> tuple[bytes, ...]:
     """Return the bytes of surveys, most of which are to be refused."""
-    good = participant.make_survey("T", BASE, "vote").data
+    good = participant.make_survey("T", BASE, "vote", about=SAID).data
     spelled = good.replace(b'"keep": 0.75', b'"keep": 0.750')
     line = next(line for line in good.splitlines(keepends=True) if line.startswith(b' "id"'))
     again = hashlib.sha256(spelled.replace(line, b"")).hexdigest()
@@ -402,6 +411,7 @@ FAULTS = {
     "id unchecked": (" || id !== idOf(bytes, id)", ""),
     "words unchecked": ("if (!same) throw", "if (false) throw"),
     "version unchecked": ('require(member(content, "version") === VERSION', "require(true"),
+    "organisers unchecked": ("    checkAbout(member", "    if (0) checkAbout(member"),
     "text unchecked": ("<= most && plain(value) === value", "<= most"),
     "one word more": ("while (word >= weights[answer])", "while (word > weights[answer])"),
 }  # fmt: skip

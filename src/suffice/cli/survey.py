@@ -32,7 +32,7 @@ from suffice.options import (
     states,
     value_or_by_column,
 )
-from suffice.participant import MOST_BYTES
+from suffice.participant import ABOUT, MOST_BYTES
 
 if TYPE_CHECKING:
     from suffice.owner.answers import AnswerStore
@@ -116,6 +116,24 @@ class _New(OutputFile):
     )
     title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
     language: str = data_option("en", "Language of the sentences that participants read: en or de.")
+    organiser: str | None = data_option(
+        None, "Who asks, for example Clinic North. Participants read this and the next four."
+    )
+    contact: str | None = data_option(None, "How to reach them, for example data@clinic.example.")
+    purpose: str | None = data_option(
+        None, "What the answers are for, for example To plan the beds of next year."
+    )
+    notice: str | None = data_option(
+        None, "Notice of data protection, for example a sentence and the address of the whole text."
+    )
+    delete_by: str | None = data_option(
+        None, "Day on which stored answers are deleted at the latest, for example 2027-03-31."
+    )
+
+    def about(self) -> dict[str, str]:
+        """Return what the organisers say about themselves."""
+        said = (self.organiser, self.contact, self.purpose, self.notice, self.delete_by)
+        return {key: text for key, text in zip(ABOUT, said, strict=True) if text is not None}
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; a value without a name is for all others."""
@@ -167,6 +185,7 @@ def new(survey: _New) -> None:
         label=survey.label,
         delta=1e-6 if survey.delta is None else survey.delta,
         language=survey.language,
+        about=survey.about(),
     )
     write_whole(survey.output, made.data, overwrite=survey.force)
     if survey.json:
@@ -285,6 +304,7 @@ _ServiceFolder = Annotated[Path, typer.Argument(help="Folder that holds suffice.
 def _served(folder: Path) -> tuple["Settings", "AnswerStore"]:
     """Return the settings of a service, and the store of people's answers."""
     from suffice.owner.answers import AnswerStore
+    from suffice.owner.survey import delete_expired
     from suffice.service.settings import Settings
 
     settings = Settings.load(folder)
@@ -293,7 +313,9 @@ def _served(folder: Path) -> tuple["Settings", "AnswerStore"]:
             'This service takes no answers. Add a line such as answers = "clinic.answers" to'
             " suffice.toml."
         )
-    return settings, AnswerStore(settings.answers)
+    store = AnswerStore(settings.answers)
+    delete_expired(settings.ledger, store)
+    return settings, store
 
 
 @survey_app.command("open", cls=HelpfulCommand)
@@ -383,7 +405,8 @@ def close(
     """Close a survey, and release its answers.
 
     Nobody can answer any more. The answers become a signed release, charged to the ledger of the
-    service, and are then deleted from the store.
+    service, and are then deleted from the store. On the day that the survey states they are deleted
+    in any case, also if nobody has closed it.
     """
     from suffice.owner.ledger import Ledger
     from suffice.owner.survey import load_survey, release_survey

@@ -97,7 +97,7 @@ class Opened(NamedTuple):
 
     body: bytes  # its file, byte by byte
     invited: bool
-    state: str  # open, closed or released
+    state: str  # open, closed or deleted: its answers are gone
 
 
 class StoreApart:
@@ -299,10 +299,10 @@ class AnswerStore(StoreApart):
             yield b"".join(bytes(row[1]) for row in rows)
 
     def forget(self, identity: str) -> None:
-        """Delete the answers to a survey that is closed and released."""
+        """Delete the answers to a survey that is closed."""
         with self._writing() as db:
             db.execute("DELETE FROM answers WHERE survey = ?", (identity,))
-            db.execute("UPDATE surveys SET state = 'released' WHERE id = ?", (identity,))
+            db.execute("UPDATE surveys SET state = 'deleted' WHERE id = ?", (identity,))
         self._rewrite()
 
 

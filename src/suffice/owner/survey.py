@@ -21,6 +21,7 @@ from suffice.errors import CorruptFileError, ParameterError, ReleaseError
 from suffice.owner.answers import AnswerStore
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
+from suffice.owner.ledger.tokens import utc_now
 from suffice.owner.mechanism import Mechanism, Payment, Procedure, Public, make_release
 from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
 from suffice.owner.source import Source
@@ -48,6 +49,7 @@ def new_survey(
     label: str | None = None,
     delta: float = 1e-6,
     language: str = "en",
+    about: Mapping[str, str] | None = None,
 ) -> Survey:
     """Return a survey whose participants change their own answers at random.
 
@@ -75,6 +77,9 @@ def new_survey(
         The delta at which the epsilon of Gaussian noise is computed.
     language
         The language of the guarantees, and of the program that participants use: "en" or "de".
+    about
+        What the organisers say about themselves: ``organiser``, ``contact``, ``purpose``,
+        ``notice`` of data protection, and the date on which answers are ``deleted`` at the latest.
 
     Raises
     ------
@@ -120,7 +125,9 @@ def new_survey(
         asked_questions.append(question)
     first = next(name for name in names if name in states)
     try:
-        return participant.make_survey(title, asked_questions, label or first, delta, language)
+        return participant.make_survey(
+            title, asked_questions, label or first, delta, language, about=about or {}
+        )
     except ValueError as error:
         raise ParameterError(str(error)) from None
 
@@ -307,6 +314,13 @@ def open_survey(
     budgets are what the survey promises: the one release of its answers is all that can be charged.
     With None for ``invitations``, whoever has the address may answer.
     """
+    if not survey.content["about"]:
+        raise ParameterError(
+            "This survey does not say who asks. Make it with --organiser, --contact, --purpose,"
+            " --notice and --delete-by (Python: about)."
+        )
+    if _is_past(survey):
+        raise ParameterError("The day on which answers are deleted is over. Make a new survey.")
     form = AnswerForm(survey)
     source = _Answers(lambda: (), workers=1)
     promised = _CollectedRecords(_Collection(form).public(source)).guarantees(_Sheets(form))
@@ -323,14 +337,35 @@ def release_survey(survey: Survey, ledger: Ledger, store: AnswerStore) -> Releas
     """
     name, form = name_in_ledger(survey), AnswerForm(survey)
     opened = store.survey(survey.id)
-    if opened is not None and opened.state == "released":
-        raise ParameterError("This survey was released, and its answers are deleted.")
+    if opened is not None and opened.state == "deleted":
+        raise ParameterError("The answers to this survey are deleted.")
     count = store.close(survey.id)
     ledger.record_answer(name, Kind.CLOSED, {"answers": count})
     if not count:
         raise ParameterError("Nobody answered this survey, so there is nothing to release.")
     source = _Answers(lambda: store.blocks(survey.id), workers=1)
     return make_release(_Collection(form), source, Payment(ledger, name, request=survey.id))
+
+
+def delete_expired(place: str | Path, store: AnswerStore) -> None:
+    """Close surveys whose day has come, and delete their answers, also without a release.
+
+    The day is the one that the survey states, in UTC. The ledger is at ``place``.
+    """
+    for identity in store.surveys():
+        opened = store.survey(identity)
+        if opened is None or opened.state == "deleted":
+            continue
+        survey = load_survey(opened.body)
+        if _is_past(survey):
+            count = store.close(identity)
+            Ledger(place).record_answer(name_in_ledger(survey), Kind.CLOSED, {"answers": count})
+            store.forget(identity)
+
+
+def _is_past(survey: Survey) -> bool:
+    """Say whether the day has come on which answers are deleted."""
+    return str(survey.content["about"]["deleted"]) <= utc_now().date().isoformat()
 
 
 def name_in_ledger(survey: Survey) -> str:

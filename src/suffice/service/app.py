@@ -32,7 +32,7 @@ from suffice.service.planning import Planning
 from suffice.service.problems import install_problems
 from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
-from suffice.service.surveys import install_surveys
+from suffice.service.surveys import delete_in_time, install_surveys
 from suffice.service.workers import Service
 
 _READY: dict[int | str, dict[str, Any]] = {
@@ -44,11 +44,15 @@ _READY: dict[int | str, dict[str, Any]] = {
 def make_app(settings: Settings) -> FastAPI:
     """Return the application; its workers run from start-up to shut-down."""
     service, planning = Service(settings), Planning(settings)
+    store = None if settings.answers is None else AnswerStore(settings.answers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.workers.open()
+        deleting = asyncio.create_task(delete_in_time(settings.ledger, store)) if store else None
         yield
+        if deleting is not None:
+            deleting.cancel()
         planning.close()
         await run_in_threadpool(service.workers.close)
 
@@ -75,8 +79,8 @@ def make_app(settings: Settings) -> FastAPI:
         """Say by the status alone whether the service can grant."""
         return Response(status_code=200 if (await readiness.report()).ready else 503)
 
-    if settings.answers is not None:  # first: the routes that most requests ask for
-        install_surveys(app, service, AnswerStore(settings.answers))
+    if store is not None:  # first: the routes that most requests ask for
+        install_surveys(app, service, store)
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service, planning)
     return app

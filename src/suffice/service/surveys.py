@@ -16,12 +16,13 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError
+from suffice.errors import CorruptFileError, SufficeError
 from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
-from suffice.owner.survey import AnswerForm, load_survey
+from suffice.owner.survey import AnswerForm, delete_expired, load_survey
 from suffice.owner.survey_page import page_of
 from suffice.service.auth import Session, Sessions
 from suffice.service.limits import RequestRate, read_json
+from suffice.service.operation import LOGGER
 from suffice.service.pages import Renderer
 from suffice.service.problems import Problem, problem_response, problem_responses
 from suffice.service.workers import Digest, Service
@@ -126,6 +127,16 @@ class Door:
                     future.set_exception(outcome)
                 else:
                     future.set_result(outcome)
+
+
+async def delete_in_time(ledger: str, store: AnswerStore) -> None:
+    """Look every hour for surveys whose answers are to be deleted, until the service ends."""
+    while True:
+        try:
+            await run_in_threadpool(delete_expired, ledger, store)
+        except SufficeError as error:
+            LOGGER.error("Answers could not be deleted in time: %s.", type(error).__name__)
+        await asyncio.sleep(3600)  # seconds
 
 
 def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:

@@ -11,7 +11,13 @@ from suffice.owner.survey import new_survey, open_survey
 R = "3c" * 16
 
 
-def asked(language: str = "en"):
+ABOUT = {
+    "organiser": "Clinic North", "contact": "people@clinic.example", "purpose": "To plan beds.",
+    "notice": "Nobody gets the answers of one person.", "deleted": "2999-12-31",
+}  # fmt: skip
+
+
+def asked(language: str = "en", **changes):
     """Return a survey with a choice, a table, a long list and a number."""
     return new_survey(
         "After the clinic",
@@ -22,7 +28,7 @@ def asked(language: str = "en"):
         noise=14400.0,
         texts={"relapse": "Did you relapse?", "grade": "How are you?", "month": "Which month?",
                "age": "How old are you?"},
-        language=language,
+        language=language, about={**ABOUT, **changes},
     )  # fmt: skip
 
 
@@ -57,4 +63,4 @@ def answers_in(store: AnswerStore, survey=SURVEY) -> int:
     return sum(map(len, store.blocks(survey.id))) // AnswerForm(survey).row_bytes
 
 
-__all__ = ["Clinic", "answers_in", "asked", "asking_clinic", "body_of", "sheet_of"]
+__all__ = ["ABOUT", "Clinic", "answers_in", "asked", "asking_clinic", "body_of", "sheet_of"]

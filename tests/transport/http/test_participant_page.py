@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from browsing import _OPTIONS, CHROMIUM, needs_browser, open_browser, signed_in, take_picture
-from people import SURVEY, TRUTHS, answers_in, asked, asking_clinic
+from people import ABOUT, SURVEY, TRUTHS, answers_in, asked, asking_clinic
 from served import running
 from test_accessibility import check
 
@@ -420,6 +420,8 @@ def test_the_page_is_usable_by_everybody(tmp_path, browser, language):
         page.locator("form").wait_for()
         assert page.get_attribute("html", "lang") == language
         text = page.locator("main").inner_text()
+        said = page.locator("dl.organisers dd").all_inner_texts()
+        assert said == list(ABOUT.values())
         assert ("75 of 100 people's" if language == "en" else "Von 100 Menschen bleiben") in text
         wrong = []
         for step in ("asked", "sent"):
@@ -434,7 +436,7 @@ def test_the_page_is_usable_by_everybody(tmp_path, browser, language):
                 page.locator("select").select_option("4")
                 page.locator("input[type=text]").fill("30,5" if language == "de" else "30.5")
                 page.locator("button[type=submit]").click()
-                page.locator("dl").wait_for()
+                page.locator("dl:not(.organisers)").wait_for()
         context.close()
     assert not wrong, "\n".join(wrong)
 

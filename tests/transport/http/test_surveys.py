@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from in_process import ask
-from people import SURVEY, answers_in, asking_clinic, body_of, sheet_of
+from people import ABOUT, SURVEY, answers_in, asking_clinic, body_of, sheet_of
 from served import running
 
 from suffice.owner.answers import new_invitations
@@ -230,4 +230,4 @@ def test_an_organiser_opens_reminds_closes_and_releases(tmp_path):
 def other_survey():
     from suffice.owner.survey import new_survey
 
-    return new_survey("Another one", states={"a": ["no", "yes"]}, flip=0.3)
+    return new_survey("Another one", states={"a": ["no", "yes"]}, flip=0.3, about=ABOUT)
