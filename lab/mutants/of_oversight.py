@@ -60,4 +60,24 @@ MUTANTS = (
         ),
         "A page promises a person what only one record gets.",
     ),
+    Mutant(
+        "kept-log-of-another-scope",
+        "service/oversight.py",
+        '("log", token.scope)',
+        '("log",)',
+        (
+            "transport/http/test_oversight.py::test_what_an_export_keeps_is_what_another_server_reads",
+        ),
+        "An officer of one data set gets the log that was made for an officer of all.",
+    ),
+    Mutant(
+        "kept-pieces-for-ever",
+        "service/records.py",
+        "if about != self._about or records.head(self._end[0]) != self._end:",
+        "if not self._about:",
+        (
+            "transport/http/test_oversight.py::test_what_an_export_keeps_is_what_another_server_reads",
+        ),
+        "An officer is shown who asked as it was when the server began.",
+    ),
 )

@@ -1,7 +1,6 @@
 """The signed export: what is altered, cut or of another key is noticed, and the log is checked."""
 
 import json
-from io import BytesIO
 
 import pytest
 
@@ -17,7 +16,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.ledger import LostEntriesError
 from suffice.owner.ledger.log import Kind
 from suffice.privacy.guarantee import Budget
-from suffice.protocol.export import Export, ExportContent, write_export
+from suffice.protocol.export import Export, ExportContent, signed_export
 from suffice.releases.signing import generate_keys
 from suffice.strict_json import canonical, read
 
@@ -56,9 +55,9 @@ def content_of(ledger: Ledger, scope: tuple[str, ...] = ()) -> dict:
 
 def signed(content: dict, key) -> Export:
     read(ExportContent, content)
-    file = BytesIO()
-    write_export(file, {name: [canonical(value)] for name, value in content.items()}, key)
-    return Export.load(file.getvalue())
+    pieces, size = signed_export({n: [canonical(v)] for n, v in content.items()}, key)
+    assert len(b"".join(map(bytes, pieces))) == size
+    return Export.load(b"".join(map(bytes, pieces)))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, Any, Self, SupportsBytes
 
 from suffice import strict_json
 from suffice.errors import (
@@ -280,34 +280,35 @@ class Export:
             )
 
 
-def write_export(
-    file: BinaryIO, members: Mapping[str, Iterable[bytes]], private_key: str | Path
-) -> None:
-    """Write an export, signed with the private key in a file, from the JSON of its members.
+def signed_export(
+    members: Mapping[str, Iterable[SupportsBytes]], private_key: str | Path
+) -> tuple[list[SupportsBytes], int]:
+    """Return the pieces of an export and their length, signed with the private key in a file.
 
-    Each member comes in pieces of its canonical form, which are written as they come.
+    Each member comes in pieces of its canonical form. A piece may be something that reads its bytes
+    anew each time, so that a long export is never in memory.
     """
     key = signing_key(private_key)
     head = {"suffice": _KIND, "version": _VERSION, "key": key.public_key().public_bytes_raw().hex()}
     whole = {**members, **{name: [strict_json.canonical(value)] for name, value in head.items()}}
-    hashed = hashlib.sha256()
-
-    def write(piece: bytes) -> None:
-        hashed.update(piece)
-        file.write(piece)
-
-    begun = False
-    for name in sorted(name for name in whole if name < "signature"):
-        write(b'%b"%b":' % (b"," if begun else b"{", name.encode()))
-        begun = True
+    hashed, size = hashlib.sha256(), 0
+    pieces: list[SupportsBytes] = []
+    for name in sorted([*whole, "signature"]):
+        if name == "signature":
+            place = len(pieces)
+            continue
+        pieces.append(b'%b"%b":' % (b"," if pieces else b"{", name.encode()))
+        hashed.update(bytes(pieces[-1]))
+        size += len(bytes(pieces[-1]))
         for piece in whole[name]:
-            write(piece)
-    rest = b"".join(
-        b',"%b":%b' % (name.encode(), b"".join(whole[name]))
-        for name in sorted(name for name in whole if name > "signature")
-    )
-    hashed.update(rest + b"}")
-    file.write(b',"signature":"%b"%b}' % (key.sign(_signed(hashed)).hex().encode(), rest))
+            data = bytes(piece)
+            hashed.update(data)
+            size += len(data)
+            pieces.append(piece)
+    pieces.append(b"}")
+    hashed.update(b"}")
+    pieces.insert(place, b',"signature":"%b"' % key.sign(_signed(hashed)).hex().encode())
+    return pieces, size + len(bytes(pieces[place])) + 1
 
 
 def _signed(hashed: Any) -> bytes:

@@ -8,11 +8,10 @@ export are for owners and officers. A token that covers some data sets shows tho
 """
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal, SupportsBytes
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -198,21 +197,24 @@ def _oversight_routes(router: APIRouter, service: Service) -> None:
         return export_response(*accounts.export(caller))
 
 
-def export_response(file: BinaryIO, name: str) -> Response:
-    """Return an export piece by piece; its file is closed at the end."""
+def export_response(pieces: Sequence[SupportsBytes], size: int, name: str) -> Response:
+    """Return an export, chunk by chunk, as its reader takes them."""
 
-    def pieces() -> Iterator[bytes]:
-        with file:
-            while piece := file.read(CHUNK_BYTES):
-                yield piece
+    def chunks() -> Iterator[bytes]:
+        some, length = list[bytes](), 0
+        for piece in pieces:
+            some.append(bytes(piece))
+            length += len(some[-1])
+            if length >= CHUNK_BYTES:
+                yield b"".join(some)
+                some, length = [], 0
+        yield b"".join(some)
 
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Length": str(size),
     }
-    return StreamingResponse(pieces(), media_type="application/json", headers=headers)
+    return StreamingResponse(chunks(), media_type="application/json", headers=headers)
 
 
 def release_response(service: Service, stored: StoredProposal) -> Response:

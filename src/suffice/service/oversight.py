@@ -8,11 +8,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import islice
-from tempfile import SpooledTemporaryFile
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal, SupportsBytes
 
 from suffice import strict_json
 from suffice.errors import LedgerError
@@ -47,13 +46,12 @@ from suffice.protocol.export import (
     ProposalRecord,
     ServedRecord,
     finite,
-    write_export,
+    signed_export,
 )
-from suffice.releases.file import CHUNK_BYTES
 from suffice.releases.release import Signature
 from suffice.releases.signing import fingerprint, signing_key
 from suffice.service.problems import Problem, archived
-from suffice.service.records import LOST, ListedProposal, StoredProposal, all_proposals
+from suffice.service.records import LOST, ListedProposal, StoredProposal, some_proposals
 from suffice.service.workers import Service
 
 _OF_THE_LEDGER = {Kind.OPENED, Kind.FROZEN, Kind.RECOVERED}
@@ -432,10 +430,14 @@ class ProposalView:
         return STEPS[self.state]
 
 
+@lru_cache(maxsize=ROWS_AT_ONCE)  # of a proposal that is answered it stays the same
+def _record(text: str) -> ProposalRecord:
+    return strict_json.read(ProposalRecord, json.loads(text), "record")
+
+
 def _view(listed: ListedProposal) -> ProposalView:
-    record = strict_json.read(ProposalRecord, json.loads(listed.record), "record")
     state = _STATES.get(listed.state, listed.state)
-    shown = replace(record, senders=listed.senders, state=state)
+    shown = replace(_record(listed.record), senders=listed.senders, state=state)
     return ProposalView(listed.number, listed.state, shown)
 
 
@@ -633,63 +635,73 @@ class Accounts:
         key = self._service.settings.key
         return signed_checkpoint(log.ledger, log.count, log.head, utc_now(), key)
 
-    def export(self, token: Token) -> tuple[BinaryIO, str]:
-        """Return a file with everything that a token shows, signed, and a name for it.
+    def export(self, token: Token) -> tuple[list[SupportsBytes], int, str]:
+        """Return the pieces of everything that a token shows, signed, their length and a name.
 
-        Everything is read at one moment, however long that takes, and whoever charges meanwhile.
-        The file is in memory or in a temporary file, and comes piece by piece.
+        Everything is read at one moment, whoever charges meanwhile.
         """
         settings, ledger = self._service.settings, self._service.ledger
         served = {name: self._served(name) for name in settings.datasets}
         facts: dict[str, Any] = {"anchor": ledger.anchor.kind, "scope": token.scope}
         facts |= {"organisation": settings.organisation, "time": utc_now()}
         facts["tokens"] = [shown.record() for shown in self.tokens(token)]
-        file: Any = SpooledTemporaryFile(CHUNK_BYTES)  # noqa: SIM115  # its reader closes it
+        kept = self._service.kept
         try:
-            with ledger.snapshot() as now:
+            with kept.lock, ledger.snapshot() as now:
+                kept.begin(now.records, now.entries, now.head)
                 facts |= {"ledger": now.name, "entries": now.entries, "head": now.head}
                 facts["frozen"] = now.frozen
                 names = dict.fromkeys([*served, *(balance.dataset for balance in now.balances)])
                 covered = filter(token.covers, names)
-                entries = checked_chain(now.records.log())
-                pieces: dict[str, Iterable[bytes]] = {
+                pieces: dict[str, Iterable[SupportsBytes]] = {
                     "datasets": _joined(self.pieces(now, n, served.get(n)) for n in covered),
-                    "log": _array(map(entry_text, visible_entries(entries, token))),
+                    "log": kept.array(("log", token.scope), partial(_entries_run, now, token)),
                 }
                 pieces |= {n: [_canonical(value)] for n, value in facts.items()}
-                write_export(file, pieces, settings.key)
+                signed, size = signed_export(pieces, settings.key)
         except LedgerError as error:
-            file.close()
             raise Problem(HTTPStatus.CONFLICT, _ALTERED if token.scope else str(error)) from None
-        file.seek(0)
-        return file, f"{facts['time'][:10]}-{facts['entries']}.export.json"
+        return signed, size, f"{facts['time'][:10]}-{facts['entries']}.export.json"
 
-    def pieces(self, now: Snapshot, dataset: str, served: ServedRecord | None) -> Iterator[bytes]:
+    def pieces(
+        self, now: Snapshot, dataset: str, served: ServedRecord | None
+    ) -> Iterator[SupportsBytes]:
         """Yield the pieces of what an export says of one data set."""
         budgets = [budget_record(balance) for balance in now.balances if balance.dataset == dataset]
+        shown, array = self._service.ledger.state_shown, self._service.kept.array
+
+        def charges(after: int) -> tuple[list[str], int, bool]:
+            some = list(now.records.charges(after, ROWS_AT_ONCE, dataset=dataset))
+            texts = [charge_text(charge, shown(charge), dataset) for charge in some]
+            ended = len(some) == ROWS_AT_ONCE and all(charge.closed for charge in some)
+            return texts, some[-1].number if some else after, ended
+
+        def proposals(after: int) -> tuple[list[str], int, bool]:
+            where = "p.number > ? ORDER BY p.number LIMIT ?"
+            some = some_proposals(now.records, dataset, where, (after, ROWS_AT_ONCE))
+            answered = len(some) == ROWS_AT_ONCE and all(row.is_answered for row in some)
+            return list(map(proposal_text, some)), some[-1].number if some else after, answered
+
         yield b'{"budgets":' + _canonical(budgets) + b',"charges":'
-        shown = self._service.ledger.state_shown
-        yield from _array(
-            charge_text(charge, shown(charge), dataset)
-            for charge in now.records.charges(dataset=dataset)
-        )
+        yield from array(("charges", dataset), charges)
         yield b',"name":' + _canonical(dataset) + b',"proposals":'
-        yield from _array(map(proposal_text, all_proposals(now.records, dataset)))
+        yield from array(("proposals", dataset), proposals)
         yield b',"served":' + _canonical(served) + b"}"
+
+
+def _entries_run(now: Snapshot, token: Token, after: int) -> tuple[list[str], int, bool]:
+    """Return a run of the log as `KeptPieces.array` takes it; it must continue what is before."""
+    entries = islice(now.records.log(after), ROWS_AT_ONCE)
+    checked = list(checked_chain(entries, after, now.records.head(after)[1]))
+    texts = list(map(entry_text, visible_entries(checked, token)))
+    return texts, after + len(checked), len(checked) == ROWS_AT_ONCE
 
 
 def _canonical(value: Any) -> bytes:
     return strict_json.canonical(strict_json.plain(value))
 
 
-def _array(items: Iterable[str]) -> Iterator[bytes]:
-    """Yield the pieces of a JSON array of the texts of its items: few and large ones."""
-    rest = iter(items)
-    pieces = iter(lambda: ",".join(islice(rest, ROWS_AT_ONCE)).encode(), b"")
-    return _joined([piece] for piece in pieces)
-
-
-def _joined(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+def _joined(items: Iterable[Iterable[SupportsBytes]]) -> Iterator[SupportsBytes]:
     """Yield the pieces of a JSON array, of the pieces of its items."""
     mark = b"["
     for item in items:

@@ -5,21 +5,24 @@ bytes are the ledger's own. A proposal that is lost loses no privacy: sent again
 that the ledger holds.
 """
 
+import os
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from itertools import count
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, SupportsBytes
 
 from suffice import strict_json
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
-from suffice.owner.ledger.log import Kind
-from suffice.owner.ledger.store import ROWS_AT_ONCE, Claim, Tables
+from suffice.owner.ledger.log import FIRST, Kind
+from suffice.owner.ledger.store import Claim, Tables
 from suffice.owner.ledger.tokens import Token, utc_now
 from suffice.protocol.export import proposal_record
 from suffice.protocol.messages import Answer, Proposal
@@ -75,6 +78,98 @@ class ListedProposal:
     state: str  # a state of the records, or the name of the answer, or `LOST`
     record: str  # what the export says of it, canonical, without senders and state
     senders: tuple[str, ...]
+    is_answered: bool  # so that only its senders can change
+
+
+@dataclass(frozen=True)
+class _OpenFile:
+    """An open file without a name; it ends when nobody reads it any more."""
+
+    number: int
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class KeptPiece(NamedTuple):
+    """A piece of an export in a file, which is read anew each time."""
+
+    file: _OpenFile
+    offset: int
+    size: int
+
+    def __bytes__(self) -> bytes:
+        """Return its bytes."""
+        return os.pread(self.file.number, self.size, self.offset)
+
+
+class KeptPieces:
+    """What exports say and what no longer changes, made once, in a file without a name.
+
+    Entries of the log, charges that ended and proposals with an answer stay what they are. They are
+    kept in runs of a thousand, by what they are about and the number of the row before. All are
+    forgotten where the log does not continue the one that they were made of, where somebody was
+    added to the senders of an old proposal, and where proposals were archived.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held by who makes an export: snapshots follow each other
+        self._about: tuple[Any, ...] = ()
+        self._end = (0, FIRST)
+
+    def begin(self, records: Tables, entries: int, head: str) -> None:
+        """Forget what is not so in a snapshot, whose log was checked and ends there."""
+        query = (
+            "SELECT (SELECT count(*) FROM senders) - (SELECT count(*) FROM proposals), (SELECT"
+            " count(*) FROM log WHERE kind = 'archived')"
+        )
+        about = tuple(records.db.execute(query).fetchone())
+        if about != self._about or records.head(self._end[0]) != self._end:
+            self._size, self._runs = 0, dict[tuple[object, ...], tuple[SupportsBytes, int]]()
+            self._file: _OpenFile | None = None
+        self._about, self._end = about, (entries, head)
+
+    def array(
+        self, about: tuple[object, ...], run: Callable[[int], tuple[list[str], int, bool]]
+    ) -> Iterator[SupportsBytes]:
+        """Yield the pieces of a JSON array.
+
+        ``run`` returns the texts of the rows after a number, the number of the last of them, and
+        whether this is a whole run of rows that no longer change.
+        """
+        after, mark = 0, b"["
+        while True:
+            piece, last = self._runs.get((*about, after), (b"", after))
+            if last == after:
+                texts, last, is_final = run(after)
+                if last == after:
+                    break
+                piece = ",".join(texts).encode()
+                if is_final:
+                    piece = self._keep(piece)
+                    self._runs[(*about, after)] = piece, last
+            if piece:
+                yield mark
+                yield piece
+                mark = b","
+            after = last
+        yield b"[]" if mark == b"[" else b"]"
+
+    def _keep(self, piece: bytes) -> SupportsBytes:
+        """Return a piece that is in the file; as it is, where the file cannot be written."""
+        if not piece:
+            return piece
+        try:
+            if self._file is None:
+                with TemporaryFile() as made:
+                    self._file = _OpenFile(os.dup(made.fileno()))
+            if os.pwrite(self._file.number, piece, self._size) < len(piece):
+                return piece
+        except OSError:
+            return piece
+        kept = KeptPiece(self._file, self._size, len(piece))
+        self._size += len(piece)
+        return kept
 
 
 class ServiceRecords:
@@ -421,16 +516,9 @@ def some_proposals(
             text = strict_json.canonical(strict_json.plain(open_one)).decode()
         else:
             text = record
-        found.append(ListedProposal(number, digest, received, shown, text, senders.get(number, ())))
+        whom, is_answered = senders.get(number, ()), state == State.ANSWERED
+        found.append(ListedProposal(number, digest, received, shown, text, whom, is_answered))
     return found
-
-
-def all_proposals(records: Tables, dataset: str) -> Iterator[ListedProposal]:
-    """Yield every proposal of a data set that is not archived, oldest first."""
-    after, where = 0, "p.number > ? ORDER BY p.number LIMIT ?"
-    while some := some_proposals(records, dataset, where, (after, ROWS_AT_ONCE)):
-        yield from some
-        after = some[-1].number
 
 
 def _shown_state(state: str, verdict: str) -> str:

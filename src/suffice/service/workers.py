@@ -41,7 +41,7 @@ from suffice.protocol.messages import Line, Refused
 from suffice.service.auth import Authenticator
 from suffice.service.operation import COUNTS, LOGGER, Troubles
 from suffice.service.problems import Problem, not_found
-from suffice.service.records import ServiceRecords, State, StoredProposal
+from suffice.service.records import KeptPieces, ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
 from suffice.service.sign_in import SingleSignOn
 
@@ -329,7 +329,7 @@ class Service:
             raise StorageError(
                 f"The key {settings.key} does not exist. Make it with `suffice keygen`."
             )
-        self.records = ServiceRecords(self.ledger)
+        self.records, self.kept = ServiceRecords(self.ledger), KeptPieces()
         self.authenticator = Authenticator(settings, self.records)
         self.sign_in = SingleSignOn(settings)
         self.troubles = Troubles()

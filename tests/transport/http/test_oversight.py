@@ -1,8 +1,11 @@
 """What officers are given: log, checkpoints, comparisons and the export, each in its scope."""
 
 import json
+import os
 import re
 import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import httpx
 import numpy as np
@@ -17,8 +20,10 @@ from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Guarantee
 from suffice.protocol.export import Export
+from suffice.protocol.messages import Refused
 from suffice.protocol.remote import Remote
 from suffice.releases.signing import generate_keys
+from suffice.service import oversight
 from suffice.service.app import make_app
 from suffice.service.oversight import entry_words, visible_entries
 from suffice.service.settings import Settings
@@ -74,6 +79,61 @@ def test_the_export_accounts_for_everything(clinic, officer):
     assert datasets["diagnosis"]["served"]["policy"]["largest_epsilon"] == 0.5
     assert {token["role"] for token in plain(export.content)["tokens"]} == {*Role}
     assert export.log == clinic.ledger.log()
+
+
+@pytest.mark.parametrize("has_room", [True, False], ids=["room", "full disk"])
+def test_what_an_export_keeps_is_what_another_server_reads(tmp_path, monkeypatch, has_room):
+    """Of each list runs of two rows are kept; whatever changes, a new server exports the same."""
+    monkeypatch.setattr(oversight, "ROWS_AT_ONCE", 2)
+    if not has_room:
+        monkeypatch.setattr(os, "pwrite", lambda *_: 1)
+    clinic = make_clinic(tmp_path / "clinic")
+    limits, late = Settings.load(clinic.folder).limits, clinic.new_token("learner")
+    warm = Reader(clinic, clinic.tokens["officer"])
+    narrow = Reader(clinic, clinic.new_token("officer", ("diagnosis",)))
+    narrow._app = warm._app  # one server keeps pieces for both
+    kept = warm._app.state.readiness._service.kept
+    asked = [clinic.proposal(f"study {k}") for k in range(7)]
+
+    def send(proposal, token: str) -> None:
+        body, sender = proposal.encode(), token.split("_")[1]
+        assert clinic.records.add_proposal("smoker", proposal.digest, body, sender, limits)
+
+    def refuse(proposal) -> None:
+        stored = clinic.records.proposal("smoker", proposal.digest)
+        assert clinic.records.answer(stored, Refused(proposal.digest, ("no",)).encode(), None)
+
+    def check(runs: int) -> None:
+        for reader in (warm, narrow):
+            token = reader._token
+            new, old = Reader(clinic, token).export().content, reader.export().content
+            assert replace(new, time=old.time) == old
+        assert len([key for key in kept._runs if key[0] == "proposals"]) == runs
+
+    for number, proposal in enumerate(asked[:5]):
+        send(proposal, clinic.tokens["learner"])
+        if number != 1:
+            refuse(proposal)
+        burn(clinic, "diagnosis", proposal)
+    ledger = clinic.ledger
+    last = Request("the sixth", {"kind": "mean-operator"}, "contents")
+    assert ledger.debit("diagnosis", [Guarantee("label", Pure(0.1))], last) is None
+    check(1)  # the second proposal waits, and so its run may change
+    ledger.finish("diagnosis", "the sixth", b"bytes")
+    refuse(asked[1])
+    check(2)
+    send(asked[0], late)  # another learner sends the first proposal too
+    check(2)
+    for proposal in asked[5:]:
+        send(proposal, late)
+        refuse(proposal)
+    check(3)
+    with clinic.ledger.store.writing() as records:
+        statement = "UPDATE proposals SET received = '2020-01-01T00:00:00+00:00' WHERE number < 4"
+        records.db.execute(statement)
+    cut = datetime(2021, 1, 1, tzinfo=UTC)
+    clinic.ledger.archive(clinic.folder / "old.archive", clinic.folder / "clinic.key", cut)
+    check(2)
 
 
 def test_no_secret_is_exported(clinic, officer):
