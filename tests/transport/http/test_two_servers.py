@@ -247,7 +247,7 @@ class Storm:
         for pid in [process.pid] * server + victims:
             with suppress(ProcessLookupError):  # a worker ends with its server
                 os.kill(pid, signal.SIGKILL)
-        self.shots["server" if server else "worker"] += server or bool(victims)
+        self.shots["server" if server else "worker"] += server or len(victims)
         if server:
             process.wait()
             self.end(number)
@@ -258,6 +258,8 @@ class Storm:
         accepted, rng = [], random.Random(learner)
         headers = {"Authorization": f"Bearer {self.clinic.new_token('learner')}"}
         for number in range(PROPOSALS):
+            while sum(self.shots.values()) < number * KILLS // PROPOSALS:
+                time.sleep(0.2)  # so that there is work until the last shot
             proposal = self.clinic.proposal(f"{learner} {number}", SMALL)
             status = 0
             while status not in (200, 202):
@@ -281,13 +283,20 @@ def test_servers_and_workers_killed_at_any_moment_lose_and_overspend_nothing(tmp
     with postgresql_server() as database:
         clinic = make_clinic(tmp_path / "clinic", ledger=f"{database}#shot")
         storm = Storm(clinic, tmp_path, draws)
+
+        def drawn() -> int:
+            return len(draws.read_text().splitlines()) if draws.exists() else 0
+
         for number in (0, 1):
             storm.begin(number)
         with ThreadPoolExecutor(LEARNERS) as threads:
             learners = [threads.submit(storm.learn, k) for k in range(LEARNERS)]
-            while sum(storm.shots.values()) < KILLS:
-                time.sleep(rng.random())
-                storm.shoot(rng.randrange(2), server=rng.random() < 0.2)
+            while (shots := sum(storm.shots.values())) < KILLS:
+                before, deadline = drawn(), time.monotonic() + 10
+                while drawn() == before and time.monotonic() < deadline:
+                    time.sleep(0.05)  # a worker that is shot while it begins shows little
+                time.sleep(rng.random() / 4)
+                storm.shoot(rng.randrange(2), server=shots % 5 == 4)
             accepted = [digest for learner in learners for digest in learner.result()]
         records = clinic.records
         found = partial(records.proposal, "diagnosis")
@@ -298,13 +307,13 @@ def test_servers_and_workers_killed_at_any_moment_lose_and_overspend_nothing(tmp
         history, balance = clinic.ledger.history(), clinic.ledger.balances()[0]
         ends = Counter(entry.state for entry in history)
         granted = sum(isinstance(answer, Granted) for answer in answers)
-        drawn = len(draws.read_text().splitlines())
-        print(f"{storm.shots}: {len(accepted)} accepted, {granted} granted, {ends}, {drawn} drawn")  # noqa: T201
+        shown = f"{len(accepted)} accepted, {granted} granted, {drawn()} drawn"
+        print(storm.shots, shown, ends)  # noqa: T201
         assert len(set(accepted)) == LEARNERS * PROPOSALS
         assert balance.spent <= balance.budget.epsilon
         assert len({entry.request for entry in history}) == len(history)
         assert granted == ends["released"]
         assert all(records.release(found(d)) for d, a in zip(accepted, answers, strict=True)
                    if isinstance(a, Granted))  # fmt: skip
-        assert ends["released"] <= drawn <= len(history)
+        assert ends["released"] <= drawn() <= len(history)
         clinic.ledger.verify()
