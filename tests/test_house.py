@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 67_993,
+    "lines": 68_096,
     "modules": 179,
     "lone": 25,
     "protocols": 6,

@@ -431,13 +431,14 @@ class ProposalView:
 
 
 @lru_cache(maxsize=ROWS_AT_ONCE)  # of a proposal that is answered it stays the same
-def _record(text: str) -> ProposalRecord:
+def proposal_record_of(text: str) -> ProposalRecord:
+    """Return what the export says of a proposal, of its text."""
     return strict_json.read(ProposalRecord, json.loads(text), "record")
 
 
 def _view(listed: ListedProposal) -> ProposalView:
     state = _STATES.get(listed.state, listed.state)
-    shown = replace(_record(listed.record), senders=listed.senders, state=state)
+    shown = replace(proposal_record_of(listed.record), senders=listed.senders, state=state)
     return ProposalView(listed.number, listed.state, shown)
 
 
@@ -655,13 +656,20 @@ class Accounts:
                 covered = filter(token.covers, names)
                 pieces: dict[str, Iterable[SupportsBytes]] = {
                     "datasets": _joined(self.pieces(now, n, served.get(n)) for n in covered),
-                    "log": kept.array(("log", token.scope), partial(_entries_run, now, token)),
+                    "log": kept.array(("log", token.scope), partial(self.entries_run, now, token)),
                 }
                 pieces |= {n: [_canonical(value)] for n, value in facts.items()}
                 signed, size = signed_export(pieces, settings.key)
         except LedgerError as error:
             raise Problem(HTTPStatus.CONFLICT, _ALTERED if token.scope else str(error)) from None
         return signed, size, f"{facts['time'][:10]}-{facts['entries']}.export.json"
+
+    def entries_run(self, now: Snapshot, token: Token, after: int) -> tuple[list[str], int, bool]:
+        """Return a run of the log as `KeptPieces.array` takes it; it continues what is before."""
+        entries = islice(now.records.log(after), ROWS_AT_ONCE)
+        checked = list(checked_chain(entries, after, now.records.head(after)[1]))
+        texts = list(map(entry_text, visible_entries(checked, token)))
+        return texts, after + len(checked), len(checked) == ROWS_AT_ONCE
 
     def pieces(
         self, now: Snapshot, dataset: str, served: ServedRecord | None
@@ -687,14 +695,6 @@ class Accounts:
         yield b',"name":' + _canonical(dataset) + b',"proposals":'
         yield from array(("proposals", dataset), proposals)
         yield b',"served":' + _canonical(served) + b"}"
-
-
-def _entries_run(now: Snapshot, token: Token, after: int) -> tuple[list[str], int, bool]:
-    """Return a run of the log as `KeptPieces.array` takes it; it must continue what is before."""
-    entries = islice(now.records.log(after), ROWS_AT_ONCE)
-    checked = list(checked_chain(entries, after, now.records.head(after)[1]))
-    texts = list(map(entry_text, visible_entries(checked, token)))
-    return texts, after + len(checked), len(checked) == ROWS_AT_ONCE
 
 
 def _canonical(value: Any) -> bytes:

@@ -146,7 +146,7 @@ class KeptPieces:
                     break
                 piece = ",".join(texts).encode()
                 if is_final:
-                    piece = self._keep(piece)
+                    piece = self.keep(piece)
                     self._runs[(*about, after)] = piece, last
             if piece:
                 yield mark
@@ -155,7 +155,7 @@ class KeptPieces:
             after = last
         yield b"[]" if mark == b"[" else b"]"
 
-    def _keep(self, piece: bytes) -> SupportsBytes:
+    def keep(self, piece: bytes) -> SupportsBytes:
         """Return a piece that is in the file; as it is, where the file cannot be written."""
         if not piece:
             return piece
