@@ -655,7 +655,7 @@ class Accounts:
                 names = dict.fromkeys([*served, *(balance.dataset for balance in now.balances)])
                 covered = filter(token.covers, names)
                 pieces: dict[str, Iterable[SupportsBytes]] = {
-                    "datasets": _joined(self.pieces(now, n, served.get(n)) for n in covered),
+                    "datasets": joined_array(self.pieces(now, n, served.get(n)) for n in covered),
                     "log": kept.array(("log", token.scope), partial(self.entries_run, now, token)),
                 }
                 pieces |= {n: [_canonical(value)] for n, value in facts.items()}
@@ -701,7 +701,7 @@ def _canonical(value: Any) -> bytes:
     return strict_json.canonical(strict_json.plain(value))
 
 
-def _joined(items: Iterable[Iterable[SupportsBytes]]) -> Iterator[SupportsBytes]:
+def joined_array(items: Iterable[Iterable[SupportsBytes]]) -> Iterator[SupportsBytes]:
     """Yield the pieces of a JSON array, of the pieces of its items."""
     mark = b"["
     for item in items:
