@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 68_096,
-    "modules": 179,
+    "lines": 69_003,
+    "modules": 180,
     "lone": 25,
     "protocols": 6,
     "constants": 459,

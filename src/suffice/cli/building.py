@@ -151,6 +151,22 @@ contribute: write the contribution of one party, for the aggregator only
 aggregate: publish the noisy sum of the contributions of 20 enrolled parties
   suffice aggregate north.part --aux auxiliary.csv --enrolled 20 --epsilon 1 \
       --delta 1e-6 --no-ledger -o network.suffice
+round new: agree with parties on what they send, and until when
+  suffice round new --title "Spring 2027" --aux auxiliary.csv \
+      --enrolled parties.txt --epsilon 1 --delta 1e-6 \
+      --closes 2027-03-31T12:00Z --address https://clinic.example \
+      --sign clinic.key -o spring.round
+round open: take contributions, and write one token for each party
+  suffice round open clinic spring.round -o tokens.csv
+round token: print another token for a party that lost its own
+  suffice round token clinic spring.round north
+round status: see who is missing
+  suffice round status clinic spring.round
+round close: release the noisy sum of what was sent
+  suffice round close clinic spring.round --aux auxiliary.csv \
+      --dataset parties -o spring.suffice
+round withdraw: take back what your party sent
+  suffice round withdraw spring.round --key clinic.pub --token token.txt
 simulate parties: compare methods for 50 parties, on a public table
   suffice simulate parties test.csv --label diagnosis --parties 50 --trials 1 \
       --epsilons 1 --methods operator,average -o simulation.html

@@ -28,7 +28,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
     "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies", "describe", "sample"),
     "Participant and survey": ("survey",),
-    "Party and aggregator": ("contribute", "aggregate", "simulate"),
+    "Party and aggregator": ("contribute", "aggregate", "round", "simulate"),
     "Auditor": ("inspect", "verify", "audit"),
     "Try": ("demo", "reproduce"),
 }
@@ -64,6 +64,7 @@ GROUPS = {
     "ledger": ledgers.ledger_app,
     "simulate": parties.simulate_app,
     "survey": survey.survey_app,
+    "round": parties.round_app,
     "token": serving.token_app,
 }
 

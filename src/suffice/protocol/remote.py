@@ -25,6 +25,8 @@ from suffice.tables.data_sheet import DataSheet
 if TYPE_CHECKING:
     import httpx
 
+    from suffice.owner.parties.rounds import SignedRound
+
 _TRIES = 5
 _SECONDS = 30.0
 _LONGEST_RESPONSE = 600.0
@@ -190,6 +192,34 @@ class Remote:
             verify(release, self.key)
         return answer, release
 
+    def contribute(self, made: "SignedRound", data: bytes) -> None:
+        """Send a party's contribution to a round; the same bytes may be sent again.
+
+        Parameters
+        ----------
+        made : SignedRound
+            The round. Its address must be that of this service.
+        data : bytes
+            The file that the party's `PartyContribution` is saved as.
+
+        Raises
+        ------
+        ServiceError
+            If the service rejects it, with the reason, or holds another contribution.
+        """
+        kind = "application/octet-stream"
+        self._send("PUT", _part_of(made), data, kind=kind)
+
+    def withdraw(self, made: "SignedRound") -> None:
+        """Delete what the party sent, while the round is open.
+
+        Parameters
+        ----------
+        made : SignedRound
+            The round.
+        """
+        self._send("DELETE", _part_of(made), None)
+
     def log(self, dataset: str) -> list[dict[str, Any]]:
         """Return the entries of the audit log about a data set, oldest first (for officers).
 
@@ -283,7 +313,7 @@ class Remote:
                     if attempt == _TRIES - 1:
                         raise ServiceError(
                             f"The service {self.url} cannot be reached. Nothing is lost: the same"
-                            " proposal can be sent again."
+                            " can be sent again."
                         ) from None
                     time.sleep(min(2.0**attempt / 4, _LONGEST_PAUSE))
                     continue
@@ -297,6 +327,10 @@ class Remote:
             raise ServiceError(f"The service answered {status} and gave no reason.")
         says = quoted(detail[:300])  # it comes from a stranger
         raise ServiceError(f"The service answered {status}. It says: {says}")
+
+
+def _part_of(made: "SignedRound") -> str:
+    return f"/v1/rounds/{made.id}/part"
 
 
 def _bounded(

@@ -51,7 +51,7 @@ from suffice.service.workers import (
 from suffice.tables.data_sheet import DataSheet
 
 _Responses = dict[int | str, dict[str, Any]]
-_FAILURES = problem_responses(
+FAILURES = problem_responses(
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
@@ -59,7 +59,7 @@ _FAILURES = problem_responses(
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-_FAILURES_OF_BODIES = problem_responses(
+FAILURES_OF_BODIES = problem_responses(
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.CONFLICT,
@@ -176,7 +176,7 @@ def _oversight_routes(router: APIRouter, service: Service) -> None:
 
     @router.post(
         "/log/verify",
-        responses={**returns(Comparison), **_FAILURES_OF_BODIES},
+        responses={**returns(Comparison), **FAILURES_OF_BODIES},
         openapi_extra=_CHECKPOINT_BODY,
     )
     async def verify(request: Request, caller: Annotated[Token, Depends(overseer)]) -> Response:
@@ -236,19 +236,19 @@ _MOST_LISTED = 100
 _RETRY = {"Retry-After": "1"}
 _BYTES = {"type": "string", "format": "binary"}
 # Only for /openapi.json: `Authenticator` reads the token, and answers with a problem document.
-_BEARER = Depends(HTTPBearer(auto_error=False, description="A token that the owner made."))
+BEARER = Depends(HTTPBearer(auto_error=False, description="A token that the owner made."))
 
 
 def api_router(service: Service) -> APIRouter:
     """Return every route under /v1."""
-    router = APIRouter(responses=_FAILURES, dependencies=[_BEARER])
+    router = APIRouter(responses=FAILURES, dependencies=[BEARER])
     for add in (_data_routes, _proposal_routes, _token_routes, _oversight_routes):
         add(router, service)
     return router
 
 
 def _data_routes(router: APIRouter, service: Service) -> None:
-    anyone = service.authenticator.requires(*Role)
+    anyone = service.authenticator.requires(Role.OWNER, Role.OFFICER, Role.LEARNER)
 
     @router.get("/datasets", responses=returns(tuple[DataDocument, ...]))
     def datasets(caller: Annotated[Token, Depends(anyone)]) -> Response:
@@ -282,13 +282,13 @@ def _data_routes(router: APIRouter, service: Service) -> None:
 
 def _proposal_routes(router: APIRouter, service: Service) -> None:
     owner = service.authenticator.requires(Role.OWNER)
-    anyone = service.authenticator.requires(*Role)
+    anyone = service.authenticator.requires(Role.OWNER, Role.OFFICER, Role.LEARNER)
     askers = service.authenticator.requires(Role.LEARNER, Role.OWNER)
 
     @router.post(
         "/datasets/{dataset}/proposals",
         status_code=202,
-        responses={**_WAITING, **_FAILURES_OF_BODIES, **_ANSWER},
+        responses={**_WAITING, **FAILURES_OF_BODIES, **_ANSWER},
         openapi_extra=_body(Proposal.schema()),
     )
     async def propose(
@@ -361,7 +361,7 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
 
     @router.post(
         "/datasets/{dataset}/proposals/{digest}/decision",
-        responses={**_ANSWER, **_WAITING, **_FAILURES_OF_BODIES},
+        responses={**_ANSWER, **_WAITING, **FAILURES_OF_BODIES},
         openapi_extra=_body(strict_json.schema(Approval | Rejection)),
     )
     async def decision(
@@ -410,7 +410,7 @@ def _token_routes(router: APIRouter, service: Service) -> None:
     @router.post(
         "/tokens",
         status_code=201,
-        responses={**returns(NewToken, HTTPStatus.CREATED), **_FAILURES_OF_BODIES},
+        responses={**returns(NewToken, HTTPStatus.CREATED), **FAILURES_OF_BODIES},
         openapi_extra=_body(strict_json.schema(TokenRequest, defaults=True)),
     )
     async def new(request: Request, caller: Annotated[Token, Depends(owner)]) -> JSONResponse:

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from suffice._version import __version__
 from suffice.errors import ParameterError, ServiceError, SufficeError
 from suffice.owner.answers import AnswerStore
+from suffice.owner.parties.rounds import RoundStore
 from suffice.service.api import HealthDocument, api_router, json_response, returns
 from suffice.service.limits import Connection, Guard
 from suffice.service.operation import LOGGER
@@ -32,7 +33,7 @@ from suffice.service.planning import Planning
 from suffice.service.problems import install_problems
 from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
-from suffice.service.surveys import delete_in_time, install_surveys
+from suffice.service.surveys import delete_in_time, install_rounds, install_surveys
 from suffice.service.workers import Service
 
 _READY: dict[int | str, dict[str, Any]] = {
@@ -81,6 +82,8 @@ def make_app(settings: Settings) -> FastAPI:
 
     if store is not None:  # first: the routes that most requests ask for
         install_surveys(app, service, store)
+    if settings.rounds is not None:
+        install_rounds(app, service, RoundStore(settings.rounds))
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service, planning)
     return app

@@ -51,6 +51,7 @@ STATIC: Mapping[str, str] = {
     "suffice.css": "text/css",
     "local-time.js": "text/javascript",
     "checkpoint-file.js": "text/javascript",
+    "party.js": "text/javascript",
 }
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none';"
@@ -64,6 +65,7 @@ class Renderer:
     def __init__(self, settings: Settings) -> None:
         self._organisation, self._prefix = settings.organisation, settings.server.prefix
         self._asks_people = settings.answers is not None
+        self._holds_rounds = settings.rounds is not None
         self._templates = Environment(
             loader=FileSystemLoader(_FOLDER / "templates"),
             autoescape=True,
@@ -102,6 +104,7 @@ class Renderer:
             "organisation": self._organisation,
             "prefix": self._prefix,
             "asks_people": self._asks_people,
+            "holds_rounds": self._holds_rounds,
             "session": session,
             "problem": values.pop("problem", None),
             "for_print": values.pop("for_print", False),

@@ -32,6 +32,8 @@ key = "clinic.key"
 # People answer surveys here (`suffice survey open`). Their answers have a file of their own, or
 # a schema of their own: "postgresql://HOST/DATABASE#answers".
 answers = "clinic.answers"
+# Parties send contributions to rounds here (`suffice round open`), in a place like that.
+rounds = "clinic.rounds"
 
 [server]
 # Other machines can reach the service only with TLS, or behind a proxy that adds TLS.
@@ -258,13 +260,14 @@ class Settings:
     key: Path  # the private key that signs releases
     datasets: Mapping[str, ServedData] = field(default_factory=dict)  # by name in the ledger
     answers: str | None = None  # where people's answers to surveys are; without it, nobody answers
+    rounds: str | None = None  # where contributions of parties are; without it, nobody contributes
     server: Server = field(default_factory=Server)
     operation: Operation = field(default_factory=Operation)
     limits: Limits = field(default_factory=Limits)
     sign_in: SignIn | None = None  # owners and officers sign in with tokens
 
     def __post_init__(self) -> None:
-        if not self.datasets and self.answers is None:
+        if not self.datasets and self.answers is None and self.rounds is None:
             raise ParameterError("The settings name no data set. Add a part [datasets.NAME].")
 
     @classmethod
@@ -298,6 +301,7 @@ class Settings:
             ledger=_place(settings.ledger, folder),
             key=folder / settings.key,
             answers=settings.answers and _place(settings.answers, folder),
+            rounds=settings.rounds and _place(settings.rounds, folder),
             datasets={
                 name: replace(served, table=_place(served.table, folder))
                 for name, served in settings.datasets.items()

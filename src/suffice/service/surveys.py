@@ -1,15 +1,20 @@
-"""Doors for people: the survey's bytes, the participant's page, and the way back for an answer.
+"""Doors for people, who answer surveys, and for parties, who contribute to rounds.
 
-Nothing is written down about who asks: no time, no address, no line of a log, no count. Requests
-are limited by invitation, and where everybody may answer by survey; never by address, because a
-clinic is one address.
+Nothing is written down about people who answer: no time, no address, no line of a log, no count.
+Requests are limited by invitation, and where everybody may answer by survey; never by address,
+because a clinic is one address.
+
+A party's token is for one round, and names the party. What it is answered follows from the round,
+from the header of what it sends, and from what it sent before. Whoever has no token of a round
+learns nothing of it: the party's page is the same for every address.
 """
 
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
@@ -18,13 +23,16 @@ from starlette.concurrency import run_in_threadpool
 from suffice import strict_json
 from suffice.errors import CorruptFileError, SufficeError
 from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
+from suffice.owner.ledger.tokens import Role, Token, utc_now
+from suffice.owner.parties.rounds import Delivery, RoundStore, SignedRound
 from suffice.owner.survey import AnswerForm, delete_expired, load_survey
 from suffice.owner.survey_page import page_of
-from suffice.service.auth import Session, Sessions
-from suffice.service.limits import RequestRate, read_json
+from suffice.service.api import BEARER, FAILURES, FAILURES_OF_BODIES, json_response, returns
+from suffice.service.auth import Session, Sessions, check_covers_all
+from suffice.service.limits import RequestRate, read_body, read_json
 from suffice.service.operation import LOGGER
 from suffice.service.pages import Renderer
-from suffice.service.problems import Problem, problem_response, problem_responses
+from suffice.service.problems import Problem, not_found, problem_response, problem_responses
 from suffice.service.workers import Digest, Service
 
 _ANSWERS: dict[Outcome, tuple[HTTPStatus, str]] = {
@@ -215,4 +223,158 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
         return renderer.page("surveys.html", session, rows=rows)
 
     app.include_router(people, prefix=f"{prefix}/v1")
+    app.include_router(pages, prefix=prefix, include_in_schema=False)
+
+
+_DELIVERIES: dict[Delivery, tuple[HTTPStatus, str]] = {
+    Delivery.STORED: (HTTPStatus.CREATED, ""),
+    Delivery.AGAIN: (HTTPStatus.OK, ""),
+    Delivery.OTHER: (
+        HTTPStatus.CONFLICT,
+        "You have sent another contribution. Withdraw that one first.",
+    ),
+    Delivery.REJECTED: (HTTPStatus.UNPROCESSABLE_ENTITY, "The contribution was rejected: {}"),
+    Delivery.CLOSED: (HTTPStatus.GONE, "The round is closed. The contribution was not stored."),
+}
+_PART: Any = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+    }
+}
+_PARTY_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action"
+    " 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class PartDocument:
+    """What a party is told of a round and of what it sent itself; of other parties nothing."""
+
+    party: str
+    title: str
+    closes: str
+    round: Literal["open", "closed"]
+    state: Literal["missing", "stored", "rejected"]
+    reason: str  # of a rejection
+
+
+@dataclass(frozen=True)
+class PartyDocument:
+    """What the aggregator is told of one party; without a time."""
+
+    party: str
+    state: Literal["missing", "stored", "rejected"]
+    reason: str
+
+
+def install_rounds(app: FastAPI, service: Service, store: RoundStore) -> None:
+    """Add the doors for parties to an application, their page, and that of the aggregator."""
+    router = APIRouter(responses={**FAILURES}, dependencies=[BEARER])
+    requires = service.authenticator.requires
+    sender, owner = requires(Role.PARTY), requires(Role.OWNER)
+
+    def own(caller: Token, digest: str) -> tuple[SignedRound, str]:
+        """Return the round that a party's token is for, and its state."""
+        found = store.round(digest) if caller.scope == (digest,) else None
+        if found is None:
+            raise not_found()
+        return found
+
+    @router.get("/rounds/{digest}/part", responses=returns(PartDocument), response_class=Response)
+    def standing(digest: Digest, caller: Annotated[Token, Depends(sender)]) -> Response:
+        """Return what the service has of the caller's contribution, and why it has none."""
+        made, state = own(caller, digest)
+        is_open = state == "open" and not made.is_over(utc_now())
+        terms, stands = made.terms, store.standings(made).get(caller.holder)
+        if stands is None:
+            raise not_found()
+        shown = PartDocument(
+            caller.holder, terms.title, terms.closes, "open" if is_open else "closed", *stands
+        )
+        return json_response(shown)
+
+    @router.put(
+        "/rounds/{digest}/part",
+        responses={
+            201: {"description": "Stored."},
+            200: {"description": "The same was stored before."},
+            **FAILURES_OF_BODIES,
+            **problem_responses(HTTPStatus.GONE),
+        },
+        openapi_extra=_PART,
+        response_class=Response,
+    )
+    async def send(
+        request: Request, digest: Digest, caller: Annotated[Token, Depends(sender)]
+    ) -> Response:
+        """Take the caller's contribution, a file that `suffice contribute` wrote.
+
+        The same bytes again are 200, others 409. 422 says why it does not fit the round.
+        """
+        made, _ = await run_in_threadpool(own, caller, digest)
+        data: bytes | None
+        try:
+            data = await read_body(request, made.most_bytes)
+        except Problem as problem:
+            if problem.status is not HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                raise
+            data = None
+        outcome, reason = await run_in_threadpool(store.take, made, caller.holder, data, utc_now())
+        status, detail = _DELIVERIES[outcome]
+        if not detail:
+            return Response(status_code=status)
+        if data is None and outcome is Delivery.REJECTED:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        close = {"Connection": "close"} if data is None else None  # the rest is not read
+        # Answered here: what a party sent is in no log.
+        return problem_response(status, detail.format(reason), close)
+
+    @router.delete(
+        "/rounds/{digest}/part",
+        status_code=204,
+        responses=problem_responses(HTTPStatus.GONE),
+        response_class=Response,
+    )
+    def withdraw(digest: Digest, caller: Annotated[Token, Depends(sender)]) -> Response:
+        """Delete the caller's contribution, while the round is open."""
+        made, _ = own(caller, digest)
+        if not store.withdraw(made, caller.holder, utc_now()):
+            raise Problem(HTTPStatus.GONE, "The round is closed. Nothing can be withdrawn.")
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    @router.get(
+        "/rounds/{digest}/parties",
+        responses=returns(tuple[PartyDocument, ...]),
+        response_class=Response,
+    )
+    def parties(digest: Digest, caller: Annotated[Token, Depends(owner)]) -> Response:
+        """List the enrolled parties: who has sent, whose contribution was rejected and why."""
+        check_covers_all(caller)
+        found = store.round(digest)
+        if found is None:
+            raise not_found()
+        standings = store.standings(found[0])
+        return json_response([PartyDocument(name, *stands) for name, stands in standings.items()])
+
+    pages = APIRouter()
+    sessions, renderer = Sessions(service.settings, service.records), Renderer(service.settings)
+
+    @pages.get("/rounds/{digest}")
+    def page(digest: Digest) -> Response:
+        del digest  # the page is the same for every round: it asks with the party's token
+        response = renderer.page("round.html", None)
+        response.headers["Content-Security-Policy"] = _PARTY_POLICY
+        return response
+
+    @pages.get("/rounds")
+    def listed(session: Session = Depends(sessions.find)) -> Response:  # noqa: B008, FAST002  # of the framework
+        check_covers_all(session.token)
+        found = [opened for opened in map(store.round, store.rounds()) if opened is not None]
+        rows = [(made, state, store.standings(made)) for made, state in found]
+        return renderer.page("rounds.html", session, rows=rows, now=utc_now())
+
+    prefix = service.settings.server.prefix
+    app.include_router(router, prefix=f"{prefix}/v1")
     app.include_router(pages, prefix=prefix, include_in_schema=False)

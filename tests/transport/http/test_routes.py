@@ -12,7 +12,7 @@ from suffice.service.app import make_app
 from suffice.service.settings import Settings
 
 DIGEST = "sha256:" + "0" * 64
-OWNER, OFFICER, LEARNER = Role.OWNER, Role.OFFICER, Role.LEARNER
+OWNER, OFFICER, LEARNER, PARTY = Role
 # What each role may do at all; everything else is 403, and without a good token 401.
 ALLOWED = {
     ("GET", "/v1/datasets"): {OWNER, OFFICER, LEARNER},
@@ -29,13 +29,20 @@ ALLOWED = {
     ("GET", "/v1/tokens"): {OWNER},
     ("POST", "/v1/tokens"): {OWNER},
     ("DELETE", "/v1/tokens/{identity}"): {OWNER},
+    ("GET", "/v1/rounds/{digest}/part"): {PARTY},
+    ("PUT", "/v1/rounds/{digest}/part"): {PARTY},
+    ("DELETE", "/v1/rounds/{digest}/part"): {PARTY},
+    ("GET", "/v1/rounds/{digest}/parties"): {OWNER},
 }
 OPEN = {("GET", "/health"), ("GET", "/ready")}
 
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
-    return make_clinic(tmp_path_factory.mktemp("routes") / "clinic")
+    made = make_clinic(tmp_path_factory.mktemp("routes") / "clinic")
+    settings = made.folder / "suffice.toml"
+    settings.write_text(f'rounds = "clinic.rounds"\n{settings.read_text()}')
+    return made
 
 
 @pytest.fixture(scope="module")

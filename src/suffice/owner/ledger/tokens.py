@@ -15,6 +15,7 @@ from typing import Annotated
 
 from suffice.errors import ParameterError
 from suffice.privacy.randomness import private_words
+from suffice.strict_json import is_digest
 
 Moment = Annotated[str, ("format", "date-time")]
 _SECRET_WORDS = 4  # of 64 bits
@@ -31,6 +32,7 @@ class Role(StrEnum):
     OWNER = "owner"
     OFFICER = "officer"
     LEARNER = "learner"
+    PARTY = "party"  # of one round, which is all that it covers
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Token:
     id: str
     hash: str  # the SHA-256 of its secret
     role: Role
-    scope: tuple[str, ...]  # the data sets that it is good for; empty for all
+    scope: tuple[str, ...]  # the data sets that it is good for, empty for all; or one round
     holder: str  # for whom it was made, in the owner's words
     made: datetime  # UTC
     expires: datetime
@@ -130,6 +132,12 @@ def mint(
         raise ParameterError("Who signs in at the provider needs no token. Name another holder.")
     if not all(0 < len(name) <= _MOST_LETTERS and name.isprintable() for name in scope):
         raise ParameterError("The scope of a token must be names of data sets.")
+    names_round = len(scope) == 1 and is_digest(scope[0])
+    if names_round != (role == Role.PARTY):
+        raise ParameterError(
+            "A party's token is for one round: `suffice round open` makes it. No other token is for"
+            " a round."
+        )
     identity = private_words(1).tobytes().hex()[:_ID_DIGITS]
     secret = private_words(_SECRET_WORDS).tobytes().hex()
     now = utc_now()
