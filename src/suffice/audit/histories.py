@@ -82,12 +82,14 @@ class _Step:
     """One thing that an owner does.
 
     ``data`` is 0 for the first data and 1 for those that follow. ``request`` is a request's name.
+    ``purpose`` is that of a learner's proposal, empty if the owner releases. A proposal that was
+    granted is granted again whatever is left; a new one shows what was charged before it.
     """
 
     data: int
     request: str | None
     dataset: str
-    granted: bool
+    purpose: str
     restarted: bool
 
 
@@ -97,7 +99,7 @@ class _History:
 
     pair: Pair
     steps: tuple[_Step, ...]
-    budget: Budget
+    budgets: Mapping[str, Budget]
     store: str
     command: Command | None
 
@@ -124,11 +126,12 @@ def check_history(pair: Pair, command: Command | None = None) -> list[str]:
     use_command = exercise.command and pair.form.in_file and rng.integers(_COMMANDS) == 0
     steps = _steps(rng, exercise.changed)
     epsilon = exercise.options.get("epsilon")
-    budget = BUDGET
+    charged = {DATASET: {DATASET}, _SECOND: {_SECOND}, AUXILIARY_DATASET: {DATASET, _SECOND}}
+    budgets = dict.fromkeys(charged, BUDGET)
     if epsilon is not None and rng.random() < 0.5:
-        budget = Budget(2.5 * epsilon, 1e-3)  # of two and a half releases
+        budgets = {name: _just_enough(steps, by, epsilon) for name, by in charged.items()}
     store = server if server and pair.turn % 2 else ""
-    history = _History(pair, steps, budget, store, command if use_command else None)
+    history = _History(pair, steps, budgets, store, command if use_command else None)
     # Both histories begin with the same data. Most often they are those of one side later: nothing
     # has changed there. Else the table grows.
     side = int(rng.integers(2))
@@ -164,10 +167,18 @@ def _steps(rng: np.random.Generator, changed: Changed) -> tuple[_Step, ...]:
         late = int(number >= changes)
         named = _NAMES[rng.integers(len(_NAMES))]
         dataset = _SECOND if rng.random() < 0.2 else DATASET
-        steps.append(_Step(late, named, dataset, granted=False, restarted=rng.random() < 0.4))
+        steps.append(_Step(late, named, dataset, "", restarted=rng.random() < 0.4))
         if changed is Changed.LABEL and rng.random() < 0.5:
-            steps.append(_Step(late, None, dataset, granted=True, restarted=rng.random() < 0.4))
+            purpose = f"study {len(steps) % 3}"
+            steps.append(_Step(late, None, dataset, purpose, restarted=rng.random() < 0.4))
     return tuple(steps)
+
+
+def _just_enough(steps: Sequence[_Step], datasets: set[str], epsilon: float) -> Budget:
+    """Return a budget for all that is asked of data sets, and for no charge that data add."""
+    asked = {(s.dataset, s.request, s.purpose) for s in steps if s.dataset in datasets}
+    costs = (_POLICY_EPSILON if purpose else epsilon for *_, purpose in asked)
+    return Budget(sum(costs) + epsilon / 4, 1e-3)
 
 
 def _shown(
@@ -201,22 +212,21 @@ class _Owner:
     def __init__(self, history: _History, address: str | Path) -> None:
         self._history, self._address = history, address
         unit = charged_unit(history.pair.exercise)
-        budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
-            DATASET: {unit: history.budget},
-            _SECOND: {unit: history.budget},
-            AUXILIARY_DATASET: {Unit.RECORD: history.budget},
+        budgets: dict[str, Mapping[Unit | str, Budget]] = {
+            name: {Unit.RECORD if name == AUXILIARY_DATASET else unit: budget}
+            for name, budget in history.budgets.items()
         }
-        self._ledger = Ledger(address, budgets, anchor="none")
+        self._ledger = Ledger(address, {**budgets}, anchor="none")
         self._shown: Shown = {}
         self._releases: dict[str, Release] = {}
 
     def act(self, number: int, step: _Step, data: Handed) -> None:
         """Take one step, and note what others see."""
-        where = f"{'grant' if step.granted else 'release'} {number}"
+        where = f"{'grant' if step.purpose else 'release'} {number}"
         if step.restarted:
             self._ledger = Ledger(self._address)
         try:
-            if step.granted:
+            if step.purpose:
                 release = self._grant(where, step, data)
             elif self._history.command is not None:
                 release = self._command(where, step, data, self._history.command)
@@ -255,7 +265,8 @@ class _Owner:
     def _grant(self, where: str, step: _Step, data: Handed) -> Release | None:
         """Grant the mean operator of the rows, if the budget allows it."""
         rows = data.table.select(NAMES)
-        proposal = propose(rows, epsilon=_POLICY_EPSILON, classes=data.classes)
+        asked: dict[str, Any] = {"classes": data.classes, "purpose": step.purpose}
+        proposal = propose(rows, epsilon=_POLICY_EPSILON, **asked)
         answer, release = grant(
             proposal,
             rows,
