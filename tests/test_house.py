@@ -15,13 +15,13 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 69_003,
+    "lines": 69_008,
     "modules": 180,
     "lone": 25,
     "protocols": 6,
     "constants": 459,
     "constants_learner": 66,
-    "once": 428,
+    "once": 426,
     "names": 0,
     "doubles": 16,
     "release mean-operator files": 35,

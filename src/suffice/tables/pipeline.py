@@ -237,6 +237,7 @@ def _check_size(kind: str, size: int) -> None:
 
 
 Arrays = Mapping[str, np.ndarray]
+_Apply = Callable[[Arrays, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class _Kind:
     outputs: Callable[[Mapping[str, Shape], int, int], int]
     shapes: Callable[[int, int, int], dict[str, Shape]]
     fit: Callable[[np.ndarray, np.ndarray, int], dict[str, np.ndarray]]
-    apply: Callable[[Arrays, np.ndarray, np.ndarray], None]
+    apply: _Apply
     keeps_lengths: bool = False  # whether its coordinates are not divided by their deviations
 
 
@@ -344,12 +345,6 @@ def _fit_rank_components(
     return {"grid": grid, "components": np.ascontiguousarray(components / spread)}
 
 
-def _rank_components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
-    ranks = np.empty_like(columns)
-    mid_ranks(arrays["grid"], columns, ranks)
-    _components(arrays, ranks, out)
-
-
 def _fit_rank_kernel(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
     """Return landmarks among public rows, and the components of a Gaussian kernel of ranks.
 
@@ -372,12 +367,6 @@ def _fit_rank_kernel(columns: np.ndarray, weights: np.ndarray, size: int) -> dic
     rows -= weighted_moments(rows, weights)[0][:, None]
     components = _fit_components(rows, weights, size, whiten=False)["components"]
     return {**arrays, "whitening": np.ascontiguousarray(components @ root)}
-
-
-def _rank_kernel(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
-    ranks = np.empty_like(columns)
-    mid_ranks(arrays["grid"], columns, ranks)
-    _nystroem(arrays, ranks / _UNIFORM_SPREAD, out)
 
 
 def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
@@ -406,10 +395,15 @@ def _ranks(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
     mid_ranks(arrays["grid"], columns, out)
 
 
-def _polynomial_of_ranks(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
-    ranks = np.empty_like(columns)
-    mid_ranks(arrays["grid"], columns, ranks)
-    _polynomial(arrays, ranks / _UNIFORM_SPREAD, out)
+def _of_ranks(apply: _Apply, spread: float) -> _Apply:
+    """Return what ``apply`` does, of the ranks of columns divided by ``spread``."""
+
+    def apply_to_ranks(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+        ranks = np.empty_like(columns)
+        mid_ranks(arrays["grid"], columns, ranks)
+        apply(arrays, ranks / spread, out)
+
+    return apply_to_ranks
 
 
 def _products(width: int, degree: int) -> int:
@@ -472,7 +466,7 @@ MAPS: Mapping[str, _Kind] = {
         outputs=lambda _shapes, width, degree: _products(width, degree),
         shapes=lambda width, _outputs, _size: {"grid": (width, _GRID)},
         fit=lambda columns, weights, _size: {"grid": fit_grid(columns, weights, _GRID)},
-        apply=_polynomial_of_ranks,
+        apply=_of_ranks(_polynomial, _UNIFORM_SPREAD),
     ),
     "ranks+components": _Kind(
         outputs=_rows_of("components"),
@@ -481,7 +475,7 @@ MAPS: Mapping[str, _Kind] = {
             "components": (min(outputs, size, width), width),
         },
         fit=_fit_rank_components,
-        apply=_rank_components,
+        apply=_of_ranks(_components, 1.0),
         keeps_lengths=True,
     ),
     "ranks+kernel": _Kind(
@@ -493,7 +487,7 @@ MAPS: Mapping[str, _Kind] = {
             "gamma": (1,),
         },
         fit=_fit_rank_kernel,
-        apply=_rank_kernel,
+        apply=_of_ranks(_nystroem, _UNIFORM_SPREAD),
         keeps_lengths=True,
     ),
 }
