@@ -80,4 +80,20 @@ MUTANTS = (
         ),
         "An officer is shown who asked as it was when the server began.",
     ),
+    Mutant(
+        "learners-read-pages-of-officers",
+        "service/auth.py",
+        "        if not sees_all(session.token):\n",
+        "        if False:\n",
+        ("transport/http/test_asking.py::test_learners_see_their_own_pages_alone",),
+        "A learner reads what others propose, and the log.",
+    ),
+    Mutant(
+        "learners-list-proposals-of-others",
+        "service/pages.py",
+        "_MANY, sender=session.token.id)",
+        "_MANY)",
+        ("transport/http/test_asking.py::test_learners_see_their_own_pages_alone",),
+        "A learner's first page lists what others propose.",
+    ),
 )

@@ -135,7 +135,7 @@ def propose(
         bags = options.get("bags", ())
         others = [name for name in table.schema.names if name not in bags]
         features = resolve_roles(table.schema, features=features or others).features
-        rows = _hashed_rows(X, features, None, bags, ordered=wanted.ordered_rows)
+        rows = hashed_rows(X, features, None, bags, ordered=wanted.ordered_rows)
     declared = None if sheet is None else sheet.classes
     proposal = Proposal(
         kind=kind,
@@ -419,7 +419,7 @@ def review(
 
     if proposal.rows is not None:
         ordered = mechanism_of(proposal.kind).ordered_rows
-        rows = _hashed_rows(X, proposal.features, label, bags, ordered=ordered)
+        rows = hashed_rows(X, proposal.features, label, bags, ordered=ordered)
         if rows.count != proposal.rows.count:
             raise ForeignRowsError(
                 f"The proposal is about {proposal.rows.count} rows, but the table has {rows.count}."
@@ -584,10 +584,13 @@ def _remaining_budget(ledger: Ledger, dataset: str, delta: float, unit: Unit) ->
     return Budget.stored(epsilon, largest) if epsilon > 0 else None
 
 
-def _hashed_rows(
+def hashed_rows(
     X: Any, features: Sequence[str], label: str | None, bags: tuple[str, ...], *, ordered: bool
 ) -> HashedRows:
-    """Return how many rows ``X`` has, and their hash over ``features``, with their bags if any."""
+    """Return how many rows ``X`` has, and their hash over ``features``, with their bags if any.
+
+    Of an owner's table, the column ``label`` is not read.
+    """
     table = open_columns(X, [*features, *bags], label=label)
     names = resolve_roles(table.schema, label=label, features=features).features
     digest: Any = None

@@ -35,7 +35,7 @@ from suffice.service.oversight import (
     EntryRecord,
     budget_record,
 )
-from suffice.service.problems import Problem, archived, not_found, problem_responses
+from suffice.service.problems import archived, not_found, problem_responses
 from suffice.service.records import LOST, State, StoredProposal
 from suffice.service.workers import (
     After,
@@ -256,15 +256,12 @@ def _data_routes(router: APIRouter, service: Service) -> None:
         documents = []
         for name, served in service.settings.datasets.items():
             if caller.covers(name):
-                classes = served.policy.classes or service.ledger.classes(name, served.label)
-                if classes is None and served.sheet is not None:
-                    classes = served.sheet.classes
                 documents.append(
                     DataDocument(
                         name=name,
                         organisation=service.settings.organisation,
                         label=served.label,
-                        classes=tuple(classes or ()),
+                        classes=service.classes(name),
                         grants=served.grants,
                         policy=replace(served.policy, classes=None),
                         largest_epsilon=service.largest_epsilon(name),
@@ -301,18 +298,7 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
         body = await read_json(request, min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names))
 
         def stored() -> Response:
-            proposal = Proposal.load(body)
-            digest, canonical = proposal.digest, proposal.encode()
-            limits = service.settings.limits
-            if not service.records.add_proposal(dataset, digest, canonical, caller.id, limits):
-                raise Problem(
-                    HTTPStatus.TOO_MANY_REQUESTS,
-                    "Too many proposals wait for an answer, or your token has sent all that it may."
-                    " Try again later, or ask the owner.",
-                    {"Retry-After": "10"},
-                )
-            service.workers.notify(dataset)
-            return _answer_response(service.proposal(caller, dataset, digest))
+            return _answer_response(service.receive(caller, dataset, Proposal.load(body)))
 
         return await run_in_threadpool(stored)
 

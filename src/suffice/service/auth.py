@@ -8,7 +8,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from email.parser import BytesParser
+from email.policy import HTTP
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
@@ -20,6 +23,7 @@ from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import Person, ServedData, Settings
 
+_READERS = (Role.OWNER, Role.OFFICER, Role.LEARNER)  # they have pages
 _OVERSEERS = (Role.OWNER, Role.OFFICER)  # they see the pages, and what others proposed
 
 
@@ -128,7 +132,7 @@ class Sessions:
     def begin(self, request: Request, text: str, response: Response) -> bool:
         """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
         token = _opened(self._records, text)
-        if token is None or not token.is_good(utc_now()) or token.role not in _OVERSEERS:
+        if token is None or not token.is_good(utc_now()) or token.role not in _READERS:
             # A good token is never counted: others at the same address lock nobody out.
             COUNTS.add("suffice_failed_sign_ins_total")
             REFUSALS.note("A sign-in failed.")
@@ -167,6 +171,13 @@ class Sessions:
         )
 
     def find(self, request: Request) -> Session:
+        """Return the session of an owner or officer: what a page shows unless it says otherwise."""
+        session = self.find_anybody(request)
+        if not sees_all(session.token):
+            raise Problem(HTTPStatus.FORBIDDEN, "This page is for owners and officers.")
+        return session
+
+    def find_anybody(self, request: Request) -> Session:
         """Return the session of a request; one whose token has ended has ended too."""
         row = self._records.session(secret_hash(request.cookies.get(_COOKIE, "")))
         if row is None:
@@ -191,21 +202,26 @@ class Sessions:
         self._records.end_session(session.hash)
         response.delete_cookie(_COOKIE, path=self._server.prefix or "/")
 
-    async def form(self, request: Request, session: Session) -> dict[str, str]:
-        """Return the fields of a form that this session was shown."""
-        fields = await self.read_form(request)
+    async def form(
+        self, request: Request, session: Session, *, most: int = _MOST_FORM_BYTES
+    ) -> dict[str, str]:
+        """Return the fields of a form that this session was shown; text alone, files included."""
+        fields = await self.read_form(request, most)
         if not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
             raise Problem(
                 HTTPStatus.FORBIDDEN, "This form is not from your session. Load the page again."
             )
         return fields
 
-    async def read_form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form from this site."""
+    async def read_form(self, request: Request, most: int = _MOST_FORM_BYTES) -> dict[str, str]:
+        """Return the fields of a form from this site, of at most so many bytes."""
         if not self._is_from_here(request):
             raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
-        body = await read_body(request, _MOST_FORM_BYTES)
+        body = await read_body(request, most)
+        kind = request.headers.get("content-type", "")
         try:
+            if kind.startswith("multipart/form-data"):
+                return multipart_fields(kind, body)
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
         except ValueError:
             raise Problem(HTTPStatus.BAD_REQUEST, "This is not a form.") from None
@@ -223,3 +239,19 @@ class Sessions:
         if origin is None or self._server.behind_proxy:
             return True
         return origin.partition("://")[2] == headers.get("host")
+
+
+def multipart_fields(kind: str, body: bytes) -> dict[str, str]:
+    """Return the fields of a form that may hold a file; raise ValueError if it is none."""
+    message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    parts: Any = message.get_payload()
+    if message.defects or not isinstance(parts, list) or len(parts) > 100:
+        raise ValueError
+    fields: dict[str, str] = {}
+    for part in parts:
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if part.is_multipart() or not isinstance(name, str) or not isinstance(content, bytes):
+            raise ValueError
+        fields[name] = content.decode("utf-8-sig")
+    return fields

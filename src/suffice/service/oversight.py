@@ -553,12 +553,9 @@ class Accounts:
         largest = self._service.largest_epsilon(dataset)
         return ServedRecord(stated.label, stated.grants, stated.policy, largest, stated.sheet)
 
-    def proposals(
-        self, dataset: str, most: int, *, before: int | None = None, waiting: bool | None = None
-    ) -> list[ProposalView]:
+    def proposals(self, dataset: str, most: int, **which: Any) -> list[ProposalView]:
         """Return the last proposals of a data set, as `ServiceRecords.newest` selects them."""
-        newest = self._service.records.newest(dataset, most, before=before, waiting=waiting)
-        return [_view(row) for row in newest]
+        return [_view(row) for row in self._service.records.newest(dataset, most, **which)]
 
     def proposal(self, stored: StoredProposal) -> ProposalView:
         """Return one proposal, or raise if it was archived."""

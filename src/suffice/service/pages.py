@@ -5,6 +5,7 @@ proposals, the report and its printed form, the log, and the export.
 """
 
 import math
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context
@@ -23,8 +24,9 @@ from suffice.owner.policy import policy_lines
 from suffice.plain_text import escaped, listed
 from suffice.privacy.guarantee import Unit
 from suffice.protocol.export import ServedRecord
-from suffice.service.api import checkpoint_of, export_response, release_response
-from suffice.service.auth import Session, Sessions, SignInNeeded, check_covers_all
+from suffice.releases.release import HashedRows
+from suffice.service.api import checkpoint_of, export_response, json_response, release_response
+from suffice.service.auth import Session, Sessions, SignInNeeded, check_covers_all, sees_all
 from suffice.service.operation import COUNTS, REFUSALS
 from suffice.service.oversight import (
     KIND_TEXTS,
@@ -36,15 +38,19 @@ from suffice.service.oversight import (
 )
 from suffice.service.planning import (
     Foresight,
+    Offer,
     Planning,
     accuracy_picture,
     budget_picture,
     cost_picture,
+    offers_of,
+    proposal_of,
 )
 from suffice.service.problems import Problem, not_found
-from suffice.service.settings import Settings
+from suffice.service.settings import ServedData, Settings
 from suffice.service.sign_in import SignInRefused
 from suffice.service.workers import Digest, Identity, Name, Service, read_decision
+from suffice.strict_json import is_digest
 
 _FOLDER = Path(__file__).parent
 STATIC: Mapping[str, str] = {
@@ -150,6 +156,34 @@ def policy_rows(served: ServedRecord) -> list[tuple[str, str]]:
     return [*rows.items()]
 
 
+_ESTIMATORS = {  # that take a release of this kind, in Python
+    "mean-operator": "FactoredClassifier",
+    "bags": "NoisyLabelClassifier",
+    "moments": "MomentClassifier",
+    "rados": "RadoBoost",
+    "responses": "SpreadClassifier",
+}
+
+
+def how_to_train(kind: str, file: str, bags: Any) -> tuple[list[str], list[str]]:
+    """Return the commands, and the lines of Python, by which a learner uses a release."""
+    commands = [f"suffice verify {file} --key owner.pub"]
+    if kind == "proportions":
+        named = " ".join(f"--bag {shlex.quote(name)}" for name in bags or ())
+        commands.append(f"suffice ratio {file} --rows rows.csv {named} new.csv")
+        return commands, []
+    rows = kind in ("mean-operator", "bags")
+    commands.append(f"suffice fit {file}{' --rows rows.csv' if rows else ''} -o model.suffice")
+    commands.append("suffice predict model.suffice new.csv -o predicted.csv")
+    lines = [
+        "import suffice",
+        f'release = suffice.load("{file}")',
+        f"model = suffice.{_ESTIMATORS[kind]}().fit_release(release"
+        + (', suffice.TableFile("rows.csv"))' if rows else ")"),
+    ]
+    return commands, lines
+
+
 def number(value: float) -> str:
     """Return a number as short as it can be, such as 0.25 or 1e-6."""
     return f"{value:g}".replace("e-0", "e-")
@@ -161,6 +195,7 @@ def _plain(text: object) -> str:
 
 
 _GLOSSARY = {  # as docs/glossary.md has them
+    "bag": "rows whose class proportions are published together, such as the rows of one ward",
     "budget": "the epsilon and delta that all releases of a data set may use together",
     "charge": "what one release uses of the budget; a charge is never given back",
     "delta": "a small amount added to the limit on every probability; smaller is stronger, and 0"
@@ -273,22 +308,166 @@ class _Pages:
         router = APIRouter()
         reader = Annotated[Session, Depends(self._sessions.find)]
 
+        anybody = Annotated[Session, Depends(self._sessions.find_anybody)]
+
         @router.get("/")
-        def overview(session: reader) -> Response:
+        def overview(session: anybody) -> Response:
+            if not sees_all(session.token):
+                return self.own_proposals(session)
             datasets = self._accounts.datasets(session.token, _FEW)
             return self._page("overview.html", session, datasets=datasets)
 
         @router.post("/logout")
-        async def logout(request: Request, session: reader) -> Response:
+        async def logout(request: Request, session: anybody) -> Response:
             await self._sessions.form(request, session)
             response = self._to("/login")
             await run_in_threadpool(self._sessions.end, session, response)
             return response
 
+        self.add_asking_pages(router, anybody)
         self._add_proposal_pages(router, reader)
         self._add_token_pages(router, reader)
         self._add_oversight_pages(router, reader)
         return router
+
+    # --- for whoever proposes
+
+    def add_asking_pages(self, router: APIRouter, anybody: Any) -> None:
+        @router.get("/ask/{dataset}")
+        def form(request: Request, dataset: Name, session: anybody) -> Response:
+            self.check_asks(session, dataset)
+            return self.form_page(session, dataset, dict(request.query_params), is_new=True)
+
+        @router.post("/ask/{dataset}")
+        async def propose(request: Request, dataset: Name, session: anybody) -> Response:
+            self.check_asks(session, dataset)
+            fields = await self._sessions.form(request, session, most=Offer.most_bytes)
+            return await run_in_threadpool(self.propose, session, dataset, fields)
+
+        @router.get("/ask/{dataset}/columns.json")
+        def columns(dataset: Name, session: anybody) -> Response:
+            sheet = self.check_asks(session, dataset).sheet
+            if sheet is None:
+                raise not_found()
+            headers = {"Content-Disposition": 'attachment; filename="columns.json"'}
+            return json_response(sheet, headers=headers)
+
+        place = "/ask/{dataset}/{digest}"
+
+        @router.get(place)
+        def asked(dataset: Name, digest: Digest, session: anybody) -> Response:
+            self.check_asks(session, dataset)
+            return self.own_proposal(session, dataset, digest)
+
+        @router.get(f"{place}/release")
+        def own_release(dataset: Name, digest: Digest, session: anybody) -> Response:
+            self.check_asks(session, dataset)
+            stored = self._service.proposal(session.token, dataset, digest)
+            return release_response(self._service, stored)
+
+    def check_asks(self, session: Session, dataset: str) -> ServedData:
+        """Return a data set that whoever signed in may propose about, or raise."""
+        if session.token.role not in (Role.OWNER, Role.LEARNER):
+            raise Problem(HTTPStatus.FORBIDDEN, "Owners and learners propose, and nobody else.")
+        return self._service.authenticator.served(session.token, dataset)
+
+    def own_proposals(self, session: Session) -> Response:
+        """Return a learner's first page: what may be asked for, and what became of its proposals.
+
+        Of others it shows what is left of the budget, as the API does.
+        """
+        datasets = [
+            (view, self._accounts.proposals(view.name, _MANY, sender=session.token.id))
+            for view in self._accounts.datasets(session.token, 0)
+            if view.served is not None
+        ]
+        return self._page("asking.html", session, datasets=datasets)
+
+    def form_page(
+        self,
+        session: Session,
+        dataset: str,
+        fields: Mapping[str, str],
+        *,
+        is_new: bool,
+        problem: str | None = None,
+    ) -> Response:
+        """Return the form of a proposal: new, or as it was sent, with what is wrong with it."""
+        served = self._service.settings.datasets[dataset]
+        self._planning.warm_up()
+        (view,) = self._accounts.datasets(session.token, 0, dataset)
+        offers = offers_of(served)
+        offer = next((one for one in offers if one.kind == fields.get("kind")), None)
+        offer = offer or next(iter(offers), None)
+        if is_new:
+            fields = {k: v for k, v in fields.items() if k in ("epsilon", "purpose")}
+            columns = () if offer is None else range(len(offer.columns))
+            fields |= {f"column {k}": "on" for k in columns}
+        return self._page(
+            "ask.html",
+            session,
+            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
+            view=view,
+            offers=offers,
+            offer=offer,
+            fields=fields,
+            classes=self._service.classes(dataset),
+            sheet=served.sheet,
+            problem=problem,
+        )
+
+    def propose(self, session: Session, dataset: str, fields: dict[str, str]) -> Response:
+        """Send what a form proposes; back to the form if something is wrong with it."""
+        served = self._service.settings.datasets[dataset]
+        offers = {offer.kind: offer for offer in offers_of(served)}
+        offer = offers.get(fields.get("kind", ""))
+        if offer is None:
+            raise not_found()
+        try:
+            rows = self.rows(session, dataset, offer, fields)
+            asked = proposal_of(offer, fields, self._service.classes(dataset), rows)
+            stored = self._service.receive(session.token, dataset, asked)
+        except (UsageError, ReleaseError) as error:
+            return self.form_page(session, dataset, fields, is_new=False, problem=str(error))
+        except Problem as problem:
+            return self.form_page(session, dataset, fields, is_new=False, problem=problem.detail)
+        where = "data" if session.token.role is Role.OWNER else "ask"
+        return self._to(f"/{where}/{dataset}/{stored.digest}")
+
+    def rows(
+        self, session: Session, dataset: str, offer: Offer, fields: dict[str, str]
+    ) -> HashedRows | None:
+        """Return the rows that a form names: by a file, by their hash, or the owner's own."""
+        if not offer.has_public_rows:
+            return None
+        if session.token.role is Role.OWNER:
+            return self._planning.rows(dataset, None, offer, fields)
+        if text := fields.pop("rows", ""):
+            return self._planning.rows(dataset, text, offer, fields)
+        count, digest = fields.get("count", ""), fields.get("hash", "")
+        if not count.isdecimal() or not is_digest(digest):
+            raise ParameterError("Send a file of rows, or name their number and their hash.")
+        return HashedRows(int(count[:15]), digest)
+
+    def own_proposal(self, session: Session, dataset: str, digest: str) -> Response:
+        """Return what became of a proposal, for whoever sent it."""
+        stored = self._service.proposal(session.token, dataset, digest)
+        row, kind = self._accounts.proposal(stored), stored.proposal.kind
+        file = f"{digest[7:19]}.suffice"
+        commands, lines = how_to_train(kind, file, stored.proposal.options.get("bags"))
+        return self._page(
+            "asked.html",
+            session,
+            dataset=dataset,
+            row=row,
+            row_hash=None if stored.proposal.rows is None else stored.proposal.rows.hash,
+            file=file,
+            commands=commands,
+            lines=lines,
+            moves_on=row.step.in_work or row.state == "waiting",
+        )
+
+    # --- about proposals
 
     def _add_proposal_pages(self, router: APIRouter, reader: Any) -> None:
         place = "/data/{dataset}/{digest}"

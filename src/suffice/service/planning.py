@@ -11,21 +11,30 @@ description, and its numbers in a text or table beside it.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from markupsafe import Markup, escape
 
+from suffice.errors import ParameterError, StorageError
 from suffice.owner.mechanism import mechanism_of
+from suffice.owner.policy import Terms
 from suffice.privacy.guarantee import Guarantee
-from suffice.protocol.grant import procedure_of
+from suffice.protocol.grant import hashed_rows, procedure_of
+from suffice.protocol.messages import Proposal
+from suffice.releases.release import HashedRows
+from suffice.service.oversight import KIND_TEXTS
 from suffice.service.records import StoredProposal
-from suffice.service.settings import Settings
+from suffice.service.settings import ServedData, Settings
 from suffice.service.workers import new_pool
+from suffice.tables.columns import Classes
 from suffice.tables.files import TableFile
 
 CANNOT = "The service cannot predict this release from public rows and the data sheet."
@@ -86,7 +95,6 @@ class Planning:
 
     kept: ClassVar[int] = 200  # results, of a few kilobytes each
     waiting: ClassVar[int] = 20  # of them, until they are worked out
-    patience: ClassVar[float] = 0.5  # seconds of a request: a page comes again by itself
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -104,19 +112,53 @@ class Planning:
             return Foresight(trouble=CANNOT)
         return found
 
-    def ask(self, key: tuple[Any, ...], work: Callable[..., Any], *about: Any) -> Any:
+    def warm_up(self) -> None:
+        """Start the process before it is needed: that takes longer than most work."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = new_pool()
+                self._pool.submit(int)
+
+    def rows(
+        self, dataset: str, text: str | None, offer: "Offer", fields: Mapping[str, str]
+    ) -> HashedRows:
+        """Return number and hash of rows: those of a file, or those of the data set itself.
+
+        A learner is told what is wrong with a file of its own.
+        """
+        about = (offer.kind, *columns_of(offer, fields))
+        source: tuple[Any, ...] = (rows_of_table, self._settings, dataset)
+        if text is not None:
+            source, dataset = (rows_of_file, text), sha256(text.encode()).hexdigest()
+        try:
+            found = self.ask((dataset, *about), *source, *about, patience=10)
+        except (BrokenProcessPool, StorageError):
+            raise ParameterError(
+                "The rows cannot be read. Send a CSV file with a header."
+            ) from None
+        if found is None:
+            raise ParameterError("The service is still reading the rows. Send it again.")
+        rows: HashedRows = found
+        return rows
+
+    def ask(
+        self,
+        key: tuple[Any, ...],
+        work: Callable[..., Any],
+        *about: Any,
+        patience: float = 0.5,  # seconds: a page in work comes again by itself
+    ) -> Any:
         """Return what some work gave, None while it goes on; raise what it raised."""
         with self._lock:
             begun = self._begun.get(key)
             if begun is None:
                 if sum(not other.done() for other in self._begun.values()) >= self.waiting:
                     return None
-                if self._pool is None:
-                    self._pool = new_pool()
+                self._pool = self._pool or new_pool()
                 begun = self._begun[key] = self._pool.submit(work, *about)
                 if len(self._begun) > self.kept:
                     self._begun.popitem(last=False)
-        wait([begun], self.patience)
+        wait([begun], patience)
         if not begun.done():
             return None
         try:
@@ -130,6 +172,130 @@ class Planning:
         """End the process; what it was at is needed no more."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of release that may be proposed, and what its form asks: all of it is public."""
+
+    most_listed: ClassVar[int] = 60  # columns, one by one
+    most_bytes: ClassVar[int] = 10**6  # of its form, with a file of rows
+
+    kind: str
+    title: str
+    contents: str
+    has_public_rows: bool
+    columns: tuple[str, ...]
+    bags: tuple[str, ...]  # the same, those of texts first
+    noises: tuple[str, ...]  # of which one may be chosen
+    needs_delta: bool  # whatever the noise
+    options: tuple[str, ...]  # of `Mechanism.offered`
+    has_map: bool
+
+
+def offers_of(served: ServedData) -> list[Offer]:
+    """Return what may be proposed about a data set: no cell is read."""
+    policy, sheet, offers = served.policy, served.sheet, []
+    for kind in policy.kinds:
+        wanted = mechanism_of(kind)
+        public = wanted.has_public_rows
+        columns = served.columns if sheet is None or not public else sheet.public
+        if policy.features is not None:
+            columns = tuple(name for name in columns if name in policy.features)
+        columns = tuple(name for name in columns if name != policy.person)
+        granted = ("auto", *wanted.noises) if "auto" in policy.mechanisms else policy.mechanisms
+        noises = [n for n in granted if n == "auto" or n in wanted.noises]
+        needs = all(wanted.noises.values())
+        ordered = sheet is not None and sheet.ordered
+        known = public or (sheet is not None and sheet.rows is not None)
+        possible = known and (ordered or not wanted.ordered_rows)
+        if possible and columns and noises and (policy.largest_delta > 0 or not needs):
+            title, contents = KIND_TEXTS.get(kind, (kind, ""))
+            bags = sorted(columns, key=lambda name: sheet is None or not sheet[name].is_text)
+            offers.append(
+                Offer(
+                    kind,
+                    title,
+                    contents,
+                    public,
+                    columns,
+                    bags=tuple(bags),
+                    noises=tuple(noises),
+                    needs_delta=needs,
+                    options=tuple(wanted.offered),
+                    has_map=policy.maps and public,
+                )
+            )
+    return offers
+
+
+def columns_of(offer: Offer, fields: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the features and the columns of bags that a form names."""
+    bags = (fields.get("bags", ""),) if "bags" in offer.options else ()
+    if not {*bags} <= {*offer.columns}:
+        raise ParameterError("This column cannot form bags. Choose another one.")
+    few = len(offer.columns) <= Offer.most_listed
+    chosen = [n for k, n in enumerate(offer.columns) if not few or f"column {k}" in fields]
+    features = tuple(name for name in chosen if name not in bags)
+    if not features:
+        raise ParameterError("Choose at least one column.")
+    return features, bags
+
+
+def proposal_of(
+    offer: Offer, fields: Mapping[str, str], classes: Classes, rows: HashedRows | None
+) -> Proposal:
+    """Return what a form proposes; raise ParameterError, in words for whoever filled it in."""
+
+    def given(name: str, what: str) -> float:
+        try:
+            return float(fields.get(name) or 0)
+        except ValueError:
+            raise ParameterError(f"The {what} must be a number, for example 0.5.") from None
+
+    if not classes:
+        raise ParameterError("The classes of this data set are not declared. Ask the owner.")
+    features, bags = columns_of(offer, fields)
+    options: dict[str, Any] = {"bags": bags} if bags else {}
+    if "bound" in offer.options and fields.get("bound"):
+        options["bound"] = given("bound", "length")
+    if "count" in offer.options and fields.get("sums"):
+        options["count"] = int(min(given("sums", "number of sums"), 2**31))
+    noise = fields.get("noise", "")
+    if noise not in offer.noises:
+        raise ParameterError("This noise type cannot be chosen here. Choose another one.")
+    return Proposal(
+        kind=offer.kind,
+        terms=Terms(given("epsilon", "epsilon"), given("delta", "delta"), noise),
+        rows=rows,
+        features=features,
+        classes=classes,
+        map=fields.get("map") or None if offer.has_map else None,
+        missing="error" if offer.has_public_rows else "mean",
+        purpose=fields.get("purpose", ""),
+        options=options,
+    )
+
+
+def rows_of_file(text: str, *about: Any) -> HashedRows:
+    """Return number and hash of the rows in a learner's file; nothing of it stays."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        path.write_bytes(text.encode())
+        return _rows(TableFile(path), None, *about)
+
+
+def rows_of_table(settings: Settings, dataset: str, *about: Any) -> HashedRows:
+    """Return number and hash of the public rows of a data set: no label is read."""
+    served = settings.datasets[dataset]
+    return _rows(TableFile(served.table), served.label, *about)
+
+
+def _rows(
+    table: TableFile, label: str | None, kind: str, features: tuple[str, ...], bags: tuple[str, ...]
+) -> HashedRows:
+    ordered = mechanism_of(kind).ordered_rows
+    return hashed_rows(table, features, label, bags, ordered=ordered)
 
 
 # Of a picture: its size, and the edges of the drawing inside, for marks and their words.

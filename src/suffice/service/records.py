@@ -32,6 +32,10 @@ from suffice.service.settings import Limits
 
 _PROPOSAL = "SELECT dataset, digest, body, received, state, answer, signature FROM proposals"
 _WAITING = "AND p.state = 'waiting' AND p.verdict = ''"  # which an index finds
+_OWN = (
+    " AND EXISTS (SELECT 1 FROM senders AS s WHERE s.dataset = p.dataset AND s.digest ="
+    " p.digest AND s.token = ?)"
+)
 LOST = "lost"  # charged, and its output was lost
 
 
@@ -302,12 +306,7 @@ class ServiceRecords:
         With a sender, the id of a token, only what it sent. The list begins after the proposal
         whose digest is ``after``.
         """
-        own = ""
-        if sender is not None:
-            own = (
-                " AND EXISTS (SELECT 1 FROM senders AS s WHERE s.dataset = p.dataset AND s.digest ="
-                " p.digest AND s.token = ?)"
-            )
+        own = "" if sender is None else _OWN
         values = () if sender is None else (sender,)
         place = f"SELECT number FROM proposals AS p WHERE dataset = ? AND digest = ?{own}"  # noqa: S608  # our own words
         with self._store.reading() as records:
@@ -317,18 +316,25 @@ class ServiceRecords:
             return some_proposals(records, dataset, where, (first, *values, most))
 
     def newest(
-        self, dataset: str, most: int, *, before: int | None = None, waiting: bool | None = None
+        self,
+        dataset: str,
+        most: int,
+        *,
+        before: int | None = None,
+        waiting: bool | None = None,
+        sender: str | None = None,
     ) -> list[ListedProposal]:
         """Return the last proposals of a data set, newest first, or those before a number.
 
-        With ``waiting``, only those that wait for the owner, or only the others.
+        With ``waiting``, only those that wait for the owner, or only the others. With a sender, the
+        id of a token, only what it sent.
         """
         which = {None: "", True: _WAITING, False: "AND p.state <> 'waiting'"}
-        where = f"p.number < ? {which[waiting]} ORDER BY p.number DESC LIMIT ?"
+        own = "" if sender is None else _OWN
+        where = f"p.number < ? {which[waiting]}{own} ORDER BY p.number DESC LIMIT ?"
+        values = (2**62 if before is None else before, *([] if sender is None else [sender]), most)
         with self._store.reading() as records:
-            return some_proposals(
-                records, dataset, where, (2**62 if before is None else before, most)
-            )
+            return some_proposals(records, dataset, where, values)
 
     def one(self, dataset: str, digest: str) -> ListedProposal | None:
         """Return one proposal as lists show it; None if there is none, or it is archived."""

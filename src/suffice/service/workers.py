@@ -37,13 +37,14 @@ from suffice.errors import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import Token
 from suffice.protocol.grant import entry_about, protected_unit
-from suffice.protocol.messages import Line, Refused
+from suffice.protocol.messages import Line, Proposal, Refused
 from suffice.service.auth import Authenticator
 from suffice.service.operation import COUNTS, LOGGER, Troubles
 from suffice.service.problems import Problem, not_found
 from suffice.service.records import KeptPieces, ServiceRecords, State, StoredProposal
 from suffice.service.settings import Settings
 from suffice.service.sign_in import SingleSignOn
+from suffice.tables.columns import Classes
 
 _REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
 _MOST_DEATHS = 3  # of workers over one proposal
@@ -344,6 +345,27 @@ class Service:
         except UnitError:  # another budget, of which such a release says nothing
             return 0.0
         return min(max(left, default=0.0), policy.largest_epsilon)
+
+    def classes(self, dataset: str) -> Classes:
+        """Return the declared classes of a data set; none if nobody declared them."""
+        served = self.settings.datasets[dataset]
+        declared = served.policy.classes or self.ledger.classes(dataset, served.label)
+        if declared is None and served.sheet is not None:
+            declared = served.sheet.classes
+        return tuple(declared or ())
+
+    def receive(self, caller: Token, dataset: str, proposal: Proposal) -> StoredProposal:
+        """Store a proposal that somebody sends, once, and let the workers look at it."""
+        digest, limits = proposal.digest, self.settings.limits
+        if not self.records.add_proposal(dataset, digest, proposal.encode(), caller.id, limits):
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "Too many proposals wait for an answer, or your token has sent all that it may."
+                " Try again later, or ask the owner.",
+                {"Retry-After": "10"},
+            )
+        self.workers.notify(dataset)
+        return self.proposal(caller, dataset, digest)
 
     def proposal(self, caller: Token, dataset: str, digest: str) -> StoredProposal:
         """Return a proposal that the caller may see, or raise as if there were none."""

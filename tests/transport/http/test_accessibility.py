@@ -65,7 +65,10 @@ def digests(clinic, url):
             return next(row["state"] for row in listed if row["proposal"] == digest)
 
         for dataset, proposal in sent.values():
-            client.post(f"/{dataset}/proposals", content=proposal.encode()).raise_for_status()
+            for role in ("owner", "learner"):
+                by = {"Authorization": f"Bearer {clinic.tokens[role]}"}
+                place = f"/{dataset}/proposals"
+                client.post(place, content=proposal.encode(), headers=by).raise_for_status()
         for purpose, (dataset, proposal) in sent.items():
             expected = "waiting" if purpose == "refused" else purpose
             end = time.monotonic() + LONGEST_SECONDS
@@ -165,16 +168,18 @@ def test_the_walk_reaches_every_route(clinic, url, digests):
         for path in paths:
             if path.startswith("/sign-in"):  # a way to a provider, and no page of this clinic
                 continue
+            if path.endswith("columns.json"):  # its data sets have no sheet
+                continue
             assert any(client.get(place).is_success for place in addresses(path, digests)), path
 
 
-@pytest.mark.parametrize("role", ["owner", "officer"])
+@pytest.mark.parametrize("role", ["owner", "officer", "learner"])
 def test_every_page_is_usable_by_everybody(clinic, url, digests, browser, role):
     page = signed_in(browser, url, clinic.tokens[role])
     places = [place for path in page_routes(clinic) for place in addresses(path, digests)]
     with session(url, clinic.tokens[role]) as client:
         paths = html_pages(client, places)
-    assert len(paths) >= 8
+    assert len(paths) >= (6 if role == "learner" else 8)
     wrong = []
     for path in paths:
         page.goto(f"{url}{path}")
