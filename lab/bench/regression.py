@@ -1,12 +1,13 @@
 """Regressions from moments: how often intervals cover, and how far predictions are off.
 
     python lab/bench/regression.py --data DIR [--parts coverage,error,line] [--draws 400]
+        [--unit record]
 
 Coverage: a table is the population, and records are drawn from it with replacement. What intervals
 must hold are least squares, R^2, means, variances and correlations of the whole table, with rows
 shortened and the target cut to its range. Public parts are those of a real release; its arrays get
 Gaussian noise of the deviations that it states, drawn by numpy. The width is over that of a plain
-interval without noise.
+interval without noise. With --unit label rows are public, and the target alone is private.
 
 Error: mean squared error on new rows over that of the mean, against AdaSSP (Wang 2018) at the same
 promise, and diffprivlib's LinearRegression, which is pure and protects records that are added or
@@ -78,10 +79,12 @@ def table_of(name: str, folder: Path) -> tuple[pa.Table, pa.Table]:
     return table.take(order[:count]).drop_columns(target), table.take(order[count:])
 
 
-def released(name: str, public: pa.Table, private: pa.Table, epsilon: float) -> Release:
+def released(
+    name: str, public: pa.Table, private: pa.Table, epsilon: float, unit: str = "record"
+) -> Release:
     """Return a real release, whose public parts are used."""
     target, limits, _ = _EVERY[name]
-    owner = Moments(epsilon, _DELTA, standardize=public, ranges={target: limits})
+    owner = Moments(epsilon, _DELTA, unit=unit, standardize=public, ranges={target: limits})
     with warnings.catch_warnings():  # rows that occur twice, public and private
         warnings.simplefilter("ignore")
         return owner.release(private, target=target, ledger=None)
@@ -108,9 +111,11 @@ def with_moments(release: Release, numbers: np.ndarray, rng: np.random.Generator
     if rng is not None:
         upper = np.triu(rng.normal(size=(width, width)) / math.sqrt(2), 1)
         noise = upper + upper.T + np.diag(rng.normal(size=width))
-        arrays["second_moments"] = arrays["second_moments"] + details["second_noise"] * noise
+        arrays["second_moments"] = (
+            arrays["second_moments"] + details.get("second_noise", 0.0) * noise
+        )
         for key, stated in (("mean", "mean_noise"), ("operator", "operator_noise")):
-            arrays[key] = arrays[key] + details[stated] * rng.normal(size=width)
+            arrays[key] = arrays[key] + details.get(stated, 0.0) * rng.normal(size=width)
         sizes = np.array([details["target_noise"], details["target_square_noise"]])
         arrays["target_moments"] = arrays["target_moments"] + sizes * rng.normal(size=2)
     return replace(release, arrays={k: np.ascontiguousarray(v) for k, v in arrays.items()})
@@ -122,12 +127,12 @@ def _tiny(release: Release) -> Release:
     return replace(release, details=details)
 
 
-def coverage(name: str, folder: Path, draws: int) -> list[dict]:
+def coverage(name: str, folder: Path, draws: int, unit: str) -> list[dict]:
     """Print how often intervals cover on one table, and return the claims."""
     public, private = table_of(name, folder)
     claims = []
     for epsilon in EPSILONS:
-        release = released(name, public, private, epsilon)
+        release = released(name, public, private, epsilon, unit)
         population = numbers_of(name, release, private)
         exact = _tiny(with_moments(release, population, None))
         truth, figures = MomentRegressor().fit_release(exact), describe(exact)
@@ -239,6 +244,9 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--data", type=Path, required=True, help="folder of the shared data sets")
     parser.add_argument("--parts", default="coverage,error", help="what to measure")
     parser.add_argument("--draws", type=int, default=400, help="samples per table and epsilon")
+    parser.add_argument(
+        "--unit", default="record", choices=("record", "label"), help="what is protected"
+    )
     parser.add_argument("--splits", type=int, default=10, help="train-test splits per table")
     parser.add_argument("--sets", default=",".join(TABLES), help="tables, with commas")
     parser.add_argument("--peers", action="store_true", help="also ask diffprivlib and OpenDP")
@@ -249,7 +257,7 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
         print("| table | rows x features | epsilon | covered | least | width | without | R^2"
               " | means | variances | correlations |\n|" + "---|" * 11)  # fmt: skip
         for name in names:
-            claims += coverage(name, asked.data, asked.draws)
+            claims += coverage(name, asked.data, asked.draws, asked.unit)
     lines = [line for line in LINES if line.partition("/")[0] in names]
     for part, kept in (("error", names), ("line", lines)):
         if part in parts:

@@ -1,12 +1,14 @@
 """Models of sampled rows against the model of the same release.
 
     python lab/bench/sampled.py --data DIR [--splits 4] [--epsilon 1] [--peers mst,aim]
+        [--columns 15]
 
 Logistic regression and boosted trees are trained on 20,000 rows that `suffice.sample` draws from
 moments of ranks, and measured on new rows with true labels. So are they on rows of MST or AIM
 (McKenna et al. 2021, 2022; dpmm in an environment of its own) at the same promise. Numbers are cut
 at 16 quantiles of the same public rows for them, and drawn evenly within: quantiles, like the grid
-of a release, are public. The seconds are those of one release or fit, and of the rows.
+of a release, are public. The seconds are those of one release or fit, and of the rows. --columns
+keeps those columns alone that vary most with the labels, in public rows: all methods get the same.
 """
 
 import argparse
@@ -78,7 +80,7 @@ def peer_rows(method: str, data: tuple, epsilon: float, seed: int) -> tuple[Any,
 
 
 def accuracies(
-    name: str, seed: int, epsilon: float, folder: Path, peers: Sequence[str]
+    name: str, seed: int, epsilon: float, folder: Path, peers: Sequence[str], *, most: int | None
 ) -> list[float]:
     """Return the accuracy of the release's own model, of logistic regression and of trees.
 
@@ -87,12 +89,18 @@ def accuracies(
     data = split(name, seed, folder)
     rows, labels = data.rows.slice(0, _ROWS), data.labels[:_ROWS]
     count = min(2000, len(rows) // 5)
+    if most is not None:  # of tables of numbers
+        cells = rows.slice(0, count).to_pandas().rank()
+        apart = cells.corrwith(pd.Series(labels[:count] == labels[0])).abs()
+        kept = set(apart.nlargest(most).index)
+        rows = rows.select([name for name in rows.column_names if name in kept])
     started = time.perf_counter()
     owner = Moments(epsilon, 1e-6, standardize=rows.slice(0, count), map="ranks")
     release = owner.release(rows.slice(count), labels[count:], ledger=None)
     sampled = suffice.sample(release, _ROWS, seed)
     seconds = [time.perf_counter() - started]
-    found = [float(MomentClassifier().fit_release(release).score(data.test_rows, data.test_labels))]
+    tests = data.test_rows.select(rows.column_names)
+    found = [float(MomentClassifier().fit_release(release).score(tests, data.test_labels))]
     texts = [f.name for f in sampled.schema if pa.types.is_string(f.type)]
     objects = dict.fromkeys(texts, object)
     own, new = sampled.to_pandas(), data.test_rows.to_pandas()
@@ -128,6 +136,7 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--splits", type=int, default=4, help="train-test splits per data set")
     parser.add_argument("--epsilon", type=float, default=1.0, help="epsilon per record")
     parser.add_argument("--sets", default="magic,spambase,adult", help="data sets, with commas")
+    parser.add_argument("--columns", type=int, help="how many columns are kept; default: all")
     parser.add_argument("--peers", default="", help="mst, aim or both, with commas")
     asked = parser.parse_args(words)
     claims = []
@@ -140,7 +149,8 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
         with warnings.catch_warnings():  # rows that occur twice, public and private
             warnings.simplefilter("ignore")
             seeds = range(asked.splits)
-            found = np.array([accuracies(name, s, asked.epsilon, asked.data, peers) for s in seeds])
+            where, most = (asked.epsilon, asked.data, peers), asked.columns
+            found = np.array([accuracies(name, seed, *where, most=most) for seed in seeds])
         means, errors = found.mean(axis=0), found.std(axis=0) / len(found) ** 0.5
         cells = (f"{m:.3f} +- {e:.3f}" for m, e in zip(means, errors, strict=True))
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
-from suffice.errors import ParameterError, UnitError
+from suffice.errors import ForeignAnswerError, ParameterError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import mechanism_names, mechanism_of
 from suffice.owner.policy import Policy
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.protocol.grant import checked_options, grant, propose
+from suffice.protocol.grant import check_answer, checked_options, grant, propose
 from suffice.protocol.messages import Countered, Granted, Proposal, Refused
 from suffice.releases.codec import load
 from suffice.releases.release import encode
@@ -147,7 +147,7 @@ def test_noise_that_needs_unprotected_is_never_granted(ledger):
         assert (reply.terms.mechanism, release) == ("auto", None)
     for options in ({"unprotected": 1}, {"standardize": ("rows",)}, {"noise_on": ("records",)}):
         reply, _ = answer(replace(moments(), options=options), ledger)
-        assert reply.reasons == ("a proposal of kind moments has the options bound",)
+        assert reply.reasons == ("a proposal of kind moments has the options bound, target",)
     assert not ledger.history()
 
 
@@ -178,15 +178,43 @@ def test_people_are_protected_where_a_kind_can_do_it(ledger):
     assert "cannot protect all rows of a person" in reply.reasons[0]
 
 
+def test_a_number_to_predict_is_proposed_and_needs_no_classes(ledger):
+    reply, release = answer(moments(target="size"), ledger)
+    assert isinstance(reply, Granted)
+    assert (release.kind, release.details["low"], release.details["high"]) == (
+        "target-moments", -4.0, 4.0,
+    )  # fmt: skip
+    assert [column.name for column in release.pipeline.columns] == ["age", "ward"]
+    columns = sheet_of().to_json()["columns"][:3]
+    sheet = sheet_of(columns=columns, label="size")  # the label is a number
+    asked = propose(sheet, kind="moments", epsilon=0.5, delta=1e-6, target="size", purpose="b")
+    ask = {"ledger": ledger, "dataset": "records", "label": "size", "sheet": sheet}
+    reply, release = grant(asked, TABLE, policy=POLICY, **ask)
+    assert isinstance(reply, Granted)
+    assert check_answer(asked, reply, encode(release)).details["target"] == "size"
+    other = propose(sheet, kind="moments", epsilon=0.5, delta=1e-6, target="age", purpose="c")
+    with pytest.raises(ForeignAnswerError):
+        check_answer(other, replace(reply, proposal=other.digest), encode(release))
+    narrow = replace(POLICY, features=("age", "ward"))  # a policy says what can be predicted, too
+    reply, _ = grant(replace(asked, purpose="d"), TABLE, policy=narrow, **ask)
+    assert reply.reasons == ("these features are not granted: 'size'",)
+    classes = replace(asked, options={}, features=("age", "ward"), purpose="e")
+    with pytest.raises(ParameterError, match="no declared classes"):
+        grant(classes, TABLE, policy=POLICY, **ask)
+
+
 def test_options_have_their_types():
     assert checked_options("moments", {"bound": 2}) == {"bound": 2.0}
     assert checked_options("proportions", {"bags": "ward"}) == {"bags": ("ward",)}
     for kind, options in (
         ("rados", {"count": 1.5}), ("rados", {"count": True}), ("rados", {"count": ("a",)}),
-        ("proportions", {"bags": 3}), ("mean-operator", {"bound": 1.0}),
+        ("proportions", {"bags": 3}), ("moments", {"target": 1}),
+        ("mean-operator", {"bound": 1.0}),
     ):  # fmt: skip
         with pytest.raises(ParameterError, match="option"):
             checked_options(kind, options)
+    with pytest.raises(ParameterError, match="name one target"):
+        checked_options("moments", {"target": ("a", "b")})
 
 
 def test_a_proposal_of_private_records_needs_their_sheet():

@@ -70,7 +70,8 @@ def describe_message(message: Any) -> Iterator[Pair]:
             names = message.features[start : start + _NAMES_PER_LINE]
             yield heading, ", ".join(map(name, names))
             heading = ""
-        yield "classes", listed(message.classes)
+        if "target" not in content["options"]:
+            yield "classes", listed(message.classes)
         yield "missing values", phrase(message.missing)
         if message.map is not None:
             yield "feature map", phrase(message.map)
@@ -126,6 +127,9 @@ class _Proposed(OutputFile):
     bound: float | None = data_option(
         None, "With --kind moments or rados: length at which longer rows are shortened."
     )
+    target: str | None = data_option(
+        None, "With --kind moments: column of a number to predict, in place of classes."
+    )
     count: int | None = data_option(None, "With --kind rados: number of sums, for example 256.")
     features: list[str] | None = data_option(
         None,
@@ -150,7 +154,7 @@ class _Proposed(OutputFile):
 
     def options(self) -> dict[str, Any]:
         """Return the further options of the kind that were given."""
-        given = {"bags": self.bag, "bound": self.bound, "count": self.count}
+        given = {"bags": self.bag, "bound": self.bound, "target": self.target, "count": self.count}
         return {name: value for name, value in given.items() if value is not None}
 
     @property

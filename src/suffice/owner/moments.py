@@ -436,7 +436,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
     source = TargetSource
     protects_people = True
     noises: ClassVar[Mapping[str, bool]] = {"gaussian": True}
-    offered: ClassVar[Mapping[str, type]] = {"bound": float}
+    offered: ClassVar[Mapping[str, type]] = {"bound": float, "target": tuple}
     release_help = (
         "Publish noisy means of products of columns, by class.\n\n"
         "The release holds noisy second moments of records: the mean product of every two columns,"

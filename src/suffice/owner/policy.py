@@ -6,7 +6,7 @@ sees the owner's table, so no answer can tell anything about a label.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 
 from suffice import strict_json
 from suffice.errors import ParameterError
-from suffice.owner.mechanism import mechanism_of
+from suffice.owner.mechanism import mechanism_of, same_classes
 from suffice.plain_text import listed
 from suffice.privacy.events import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
 from suffice.releases.file import read_bounded
+from suffice.tables.columns import Classes, canonical_class, check_classes
 
 _MOST_BYTES = 2**20
 _STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left
@@ -90,8 +91,9 @@ class Policy:
     classes : tuple, optional
         The classes of the label column, where the ledger does not declare them.
     person : str, optional
-        The public column of ids. Whatever is granted then protects all labels of each person, and
-        is charged to the budget per person-labels. Default: each label is protected.
+        The column of ids. Whatever is granted then protects each person: all labels of public rows
+        (budget per person-labels, public ids), or all records (budget per person, private ids).
+        Default: each label or record is protected.
 
     Raises
     ------
@@ -154,6 +156,24 @@ class Policy:
             raise ParameterError(
                 "The policy's classes must be a list of two or more different labels."
             )
+
+    def of_classes(self, declared: Classes | None, dataset: str) -> "Policy":
+        """Return the same with the classes of a data set as they are spelt here.
+
+        ``declared`` are those of the ledger or the data sheet. Raises if nobody declared any, or
+        the policy declares others.
+        """
+        if declared is None and self.classes is None:
+            raise ParameterError(
+                f"Data set {dataset!r} has no declared classes, so a proposal could reveal which"
+                " labels occur. Declare them with suffice ledger init --classes, or in the policy."
+            )
+        classes = check_classes(self.classes or declared or ())
+        if declared is not None and not same_classes(declared, classes):
+            raise ParameterError(
+                "The policy declares other classes than the ledger. Remove them from the policy."
+            )
+        return replace(self, classes=tuple(map(canonical_class, classes)))
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
@@ -322,6 +342,11 @@ def policy_lines(policy: Policy) -> list[tuple[str, str]]:
         ("kinds", listed(policy.kinds)),
         ("columns", features),
         ("classes", classes),
+        *(
+            []
+            if policy.person is None
+            else [("protects", f"each person of {listed([policy.person])}")]
+        ),
         ("rows", f"{policy.least_rows:,} or more"),
         ("feature maps", "allowed" if policy.maps else "not allowed"),
         ("coordinates", f"at most {policy.most_coordinates:,}"),

@@ -27,7 +27,6 @@ from suffice.owner.mechanism import (
     Asked,
     Mechanism,
     mechanism_of,
-    same_classes,
     scaling_trouble,
 )
 from suffice.owner.policy import (
@@ -102,7 +101,8 @@ def propose(
         What the release is for, in words for the owner.
     **options
         Further options of the kind: ``bags``, the columns that form bags, of proportions;
-        ``bound``, the length at which rows are shortened, of moments and rados; ``count`` of rados.
+        ``bound``, the length at which rows are shortened, of moments and rados; ``target``, the
+        column of a number to predict in place of classes, of moments; ``count`` of rados.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def propose(
     if features is None and pipeline is not None:
         features = [column.name for column in pipeline.columns]
     if features is None and sheet is not None:
-        features = sheet.features
+        features = [name for name in sheet.features if name not in options.get("target", ())]
     if table is not None:
         bags = options.get("bags", ())
         others = [name for name in table.schema.names if name not in bags]
@@ -165,6 +165,8 @@ def checked_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     checked = {}
     for name, value in options.items():
         several, given = offered[name] is tuple, (value,) if isinstance(value, str) else value
+        if name == "target" and isinstance(given, tuple | list) and len(given) != 1:
+            raise ParameterError("a proposal predicts one number: name one target")
         fits = isinstance(given, tuple | list) if several else isinstance(given, int | float)
         if not fits or isinstance(given, bool):
             raise ParameterError(f"the option {name} of a proposal has another type")
@@ -179,13 +181,16 @@ def mechanism_for(
 ) -> tuple[Mechanism[Any], dict[str, Any]]:
     """Return the mechanism that a proposal asks for, and inputs of its source beside the table."""
     wanted, options = mechanism_of(proposal.kind), checked_options(proposal.kind, proposal.options)
-    inputs = {"bags": options.pop("bags")} if "bags" in options else {}
+    inputs: dict[str, Any] = {"bags": options.pop("bags")} if "bags" in options else {}
+    target = options.pop("target", ())
+    if target:
+        inputs["target"] = target[0]
     asked = Asked(
         epsilon=proposal.terms.epsilon,
         delta=proposal.terms.delta,
         noise=proposal.terms.mechanism,
         classes=tuple(proposal.classes),
-        features=proposal.features,
+        features=(*proposal.features, *target),
         map=proposal.map,
         missing=proposal.missing,
         pipeline=pipeline,
@@ -210,8 +215,13 @@ def procedure_of(
     """
     sheet = X if isinstance(X, DataSheet) else None
     mechanism, inputs = mechanism_for(proposal, sheet, pipeline)
-    data = X if sheet is None else sheet.blank(proposal.features)
-    label = label if sheet is None else sheet.label
+    target = inputs.get("target")
+    columns = proposal.features if target is None else (*proposal.features, target)
+    data = X if sheet is None else sheet.blank(columns)
+    if target is not None:  # it takes the place of a label
+        label = None
+    elif sheet is not None:
+        label = sheet.label
     inputs = {**inputs, "label": label, "person": person}
     source = mechanism.source(data, features=proposal.features, **inputs)
     mechanism.choose(mechanism.public(source))
@@ -287,12 +297,13 @@ def grant(
         return declined, None
     try:
         mechanism, inputs = mechanism_for(proposal, sheet, pipeline)
+        labels = (y, label) if "target" not in inputs else (None, None)
         release = mechanism.release_whatever_labels(
             X,
-            y,
+            labels[0],
             ledger=ledger,
             dataset=dataset,
-            label=label,
+            label=labels[1],
             features=proposal.features,
             person=policy.person,
             request=proposal.request,
@@ -375,19 +386,10 @@ def review(
     if refusal is not None:
         return Refused(proposal.digest, (refusal,))
 
-    bags = checked_options(proposal.kind, proposal.options).get("bags", ())
+    options = checked_options(proposal.kind, proposal.options)
+    bags, target = options.get("bags", ()), options.get("target", ())
     declared = ledger.classes(dataset, label) or (None if sheet is None else sheet.classes)
-    if declared is None and policy.classes is None:
-        raise ParameterError(
-            f"Data set {dataset!r} has no declared classes, so a proposal could reveal which labels"
-            " occur. Declare them with suffice ledger init --classes, or in the policy."
-        )
-    classes = check_classes(policy.classes or declared or ())
-    if declared is not None and not same_classes(declared, classes):
-        raise ParameterError(
-            "The policy declares other classes than the ledger. Remove them from the policy."
-        )
-    policy = replace(policy, classes=tuple(map(canonical_class, classes)))
+    policy = replace(policy, classes=None) if target else policy.of_classes(declared, dataset)
 
     unit = protected_unit(proposal.kind, policy)
     remaining = _remaining_budget(ledger, dataset, proposal.terms.delta, unit)
@@ -405,7 +407,7 @@ def review(
             proposal.kind,
             proposal.terms,
             count,
-            (*proposal.features, *bags),
+            (*proposal.features, *bags, *target),
             mapped=proposal.map is not None or (pipeline is not None and pipeline.map is not None),
             coordinates=_coordinates(proposal, pipeline, width),
             work=work,
@@ -462,22 +464,26 @@ def _form_refusal(
     """Return why nothing of this form can be granted, by public things alone; None if it can."""
     wanted = mechanism_of(proposal.kind)
     try:
-        bags = checked_options(proposal.kind, proposal.options).get("bags", ())
+        options = checked_options(proposal.kind, proposal.options)
     except ParameterError as error:
         return str(error)
+    target = options.get("target", ())
     if pipeline is not None and not pipeline.origin.is_public:
         return f"the proposed pipeline is not public: {scaling_trouble(pipeline.origin)}"
-    names = dict.fromkeys((*proposal.features, *bags))
+    columns = dict.fromkeys((*proposal.features, *options.get("bags", ())))
+    names = {**columns, **dict.fromkeys(target)}
     if sheet is not None:  # a column that it does not name is as one that does not exist
         offered = sheet.public if wanted.has_public_rows else sheet.features
-        unnamed = [name for name in names if name not in offered]
+        unnamed = [name for name in columns if name not in offered]
+        unnamed += [name for name in target if name not in sheet]
         if unnamed:
             return not_granted(unnamed)
-    private = sorted(names.keys() & labels)
+    private = sorted(columns.keys() & labels)
     if private:
         return f"these features are private labels: {', '.join(ascii(n)[:60] for n in private[:4])}"
     rules = {
         "the column of ids is no feature": policy.person not in names,
+        "the number to predict is no feature": not columns.keys() & {*target},
         f"a release of kind {wanted.name} cannot protect all rows of a person": (
             policy.person is None or wanted.protects_people
         ),
@@ -611,7 +617,10 @@ def _check_subject(proposal: Proposal, release: Release) -> None:
     wanted: Any = mechanism_of(proposal.kind)
     kind = wanted.releases or proposal.kind
     columns = tuple(column.name for column in release.pipeline.columns)
-    requested = (kind, proposal.features, tuple(proposal.classes))
+    target = proposal.options.get("target")
+    classes = tuple(proposal.classes) if target is None else ()
+    kind = kind if target is None else "target-moments"
+    requested = (kind, proposal.features, classes)
     same = (release.kind, columns, release.classes) == requested and len(release.parts) == 1
     if same and proposal.rows is not None:  # of private records a release names no rows
         proposed, rows = proposal.rows, release.parts[0].rows
@@ -624,6 +633,8 @@ def _check_subject(proposal: Proposal, release: Release) -> None:
         raise ForeignAnswerError(
             "The release is about other rows, features or classes than the proposal."
         )
+    if target is not None and (release.details["target"],) != target:
+        raise ForeignAnswerError("The release predicts another number than the proposal.")
     pipeline, spec = release.pipeline, proposal.map
     used_map = None if pipeline.map is None else f"{pipeline.map.kind}:{pipeline.map.size}"
     bound = proposal.options.get("bound", pipeline.bound)

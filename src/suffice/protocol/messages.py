@@ -185,7 +185,8 @@ class Proposal(Message):
     purpose
         What the release is for, in words for the owner.
     options
-        Further options of this kind, by name: ``bags`` (columns), ``bound`` or ``count``.
+        Further options of this kind, by name: ``bags`` (columns), ``bound``, ``target`` (a column)
+        or ``count``.
 
     Raises
     ------

@@ -30,6 +30,11 @@ KINDS = {  # by data set: kind, epsilon and delta, options
         ("moments", 0.4, 1e-6, {"bound": 1.0}),
         ("rados", 0.4, 1e-6, {"count": 8}),
         ("responses", 0.4, 0.0, {"features": ["age", "ward"]}),
+        ("moments", 0.4, 1e-6, {"target": "size"}),
+    ],
+    "people": [
+        ("moments", 0.4, 1e-6, {}),
+        ("moments", 0.4, 1e-6, {"target": "size"}),
     ],
 }
 SETTINGS = """
@@ -52,6 +57,7 @@ largest_epsilon = 1
 largest_delta = 1e-5
 most_work = 100000000
 kinds = [{kinds}]
+{more}
 """
 
 
@@ -82,6 +88,7 @@ def table_of(rng: np.random.Generator) -> pa.Table:
             "age": rng.integers(20, 90, ROWS),
             "size": rng.normal(size=ROWS).round(4),
             "ward": np.array(["north", "south", "west"])[np.arange(ROWS) % 3],
+            "patient": [f"p{row // 3}" for row in range(ROWS)],  # the sheets do not name it
             "secret": rng.integers(0, 9, ROWS),  # the sheets do not name it
             "diagnosis": rng.integers(0, 2, ROWS),
         }
@@ -99,12 +106,14 @@ def make_every_kind(
     settings = SETTINGS
     for name, kinds in KINDS.items():
         (folder / f"{name}.json").write_text(json.dumps(sheet(public=name == "labels")))
-        quoted = ", ".join(f'"{kind}"' for kind, *_ in kinds)
-        settings += PART.format(name=name, kinds=quoted, grants=grants)
+        quoted = ", ".join(dict.fromkeys(f'"{kind}"' for kind, *_ in kinds))
+        more = 'person = "patient"' if name == "people" else ""
+        settings += PART.format(name=name, kinds=quoted, grants=grants, more=more)
     (folder / "suffice.toml").write_text(settings)
     budgets = {
         "labels": {"label": Budget(4.0, 1e-4)},
         "records": {"record": Budget(4.0, 1e-4)},
+        "people": {"person": Budget(4.0, 1e-4)},
     }
     classes = {name: {"diagnosis": (0, 1)} for name in budgets}
     Ledger(folder / "clinic.ledger", budgets, classes)
@@ -119,8 +128,8 @@ def make_every_kind(
 def proposals(clinic: Clinic, dataset: str, purpose: str = "study") -> Sequence[Proposal]:
     """Return a proposal of each kind that a data set grants."""
     subject = clinic.folder / "rows.csv"
-    if dataset == "records":
-        subject = DataSheet.load(clinic.folder / "records.json")
+    if dataset != "labels":
+        subject = DataSheet.load(clinic.folder / f"{dataset}.json")
     return [
         propose(subject, kind=kind, epsilon=epsilon, delta=delta, purpose=purpose, **options)
         for kind, epsilon, delta, options in KINDS[dataset]

@@ -30,6 +30,11 @@ CHANGED = {  # of one row: a neighbour, and worse ones
         {"diagnosis": "none", "age": "abc", "size": "1e400", "ward": "nobody's"},
         {"diagnosis": "1", "age": "-1e9", "size": "nan", "ward": '"'},
     ],
+    "people": [  # of a person with three rows, that row is here so many times
+        {"diagnosis": "0", "age": "119", "size": "4", "ward": "north", "times": "1"},
+        {"diagnosis": "", "age": "", "size": "", "ward": "", "times": "9"},
+        {"diagnosis": "none", "age": "abc", "size": "1e400", "ward": '"', "times": "0"},
+    ],
 }
 
 
@@ -46,6 +51,12 @@ def test_every_kind_is_granted_and_used_through_remote(tmp_path):
                 assert isinstance(answer, Granted), (kind, answer)
                 stated = max(guarantee.epsilon for guarantee in release.guarantees)
                 assert 0.95 * epsilon <= stated <= epsilon
+                unit = {"labels": "label", "records": "record", "people": "person"}[dataset]
+                assert unit in {str(guarantee.unit) for guarantee in release.guarantees}
+                if "target" in options:
+                    assert release.details["target"] == options["target"]
+                    assert fit(release).target_ == ("size", -4, 4)
+                    continue
                 check_use(kind, release, clinic.folder / "rows.csv")
         with pytest.raises(ServiceError, match="no data sheet"):
             remote.sheet("another")
@@ -69,7 +80,7 @@ def asked(tmp_path_factory):
     clinic = make_every_kind(tmp_path_factory.mktemp("every") / "clinic")
     labels, records = proposals(clinic, "labels"), proposals(clinic, "records")
     operator, wards, bags = labels
-    moments, rados, _ = records
+    moments, rados, _, regression = records
     refused = {
         "labels": [
             replace(operator, features=("secret",)),
@@ -93,6 +104,16 @@ def asked(tmp_path_factory):
             replace(moments, map="ranks"),
             replace(moments, rows=operator.rows),
             replace(moments, kind="parties"),
+            replace(regression, options={"target": ("secret",)}),
+            replace(regression, options={"target": ("nowhere",)}),
+            replace(regression, options={"target": ("age",)}),
+            replace(regression, options={"target": ("diagnosis",)}),
+            replace(regression, options={"target": ("size", "age")}),
+            replace(rados, options={"target": ("size",), "count": 8}),
+        ],
+        "people": [
+            replace(regression, options={"target": ("patient",)}),
+            rados,
         ],
     }
     settle_all(clinic, refused)
@@ -122,7 +143,10 @@ def test_what_is_never_granted_is_refused_in_words(asked):
             "has the options bound, count", "count", "too much work",
             "missing is mean or zero",
             "no map", "name no rows", "only these kinds",
+            "not granted: 'secret'", "not granted: 'nowhere'", "is no feature",
+            "has no declared range", "one number", "has the options bound, count",
         ),
+        "people": ("not granted: 'patient'", "only these kinds"),
     }  # fmt: skip
     for dataset, expected in words.items():
         for reason, said in zip(reasons[dataset], expected, strict=True):
@@ -153,10 +177,13 @@ def test_what_learners_see_of_private_records_is_the_sheet(asked):
 
 def neighbour(table: pa.Table, cells: dict[str, str], row: int = 7) -> pa.Table:
     for name, cell in cells.items():
+        if name == "times":
+            continue
         column = [*map(str, table[name].to_pylist())]
         column[row] = cell
         table = table.set_column(table.column_names.index(name), name, pa.array(column))
-    return table
+    copies = [row] * int(cells.get("times", 1))
+    return table.take([*range(row), *copies, *range(row + 1, len(table))])
 
 
 def seen(folder: Any, dataset: str, tables: list[pa.Table], key: bytes) -> list[Any]:
@@ -186,7 +213,7 @@ def test_neighbouring_tables_look_the_same_for_every_kind(tmp_path, dataset):
     table = table_of(np.random.default_rng(5))
     _, _ = generate_keys(tmp_path / "signing")
     key = (tmp_path / "signing.key").read_bytes()
-    text = neighbour(table, {name: str(table[name][7]) for name in CHANGED[dataset][0]})
+    text = neighbour(table, {name: str(table[name][7]) for name in CHANGED["records"][0]})
     expected = seen(tmp_path / "first", dataset, [text, text], key)
     for number, cells in enumerate(CHANGED[dataset]):
         other = neighbour(table, cells)
