@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 69_399,
+    "lines": 69_566,
     "modules": 180,
     "lone": 25,
     "protocols": 6,

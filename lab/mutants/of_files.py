@@ -187,9 +187,9 @@ MUTANTS = (
     ),
     Mutant(
         "grant-of-undeclared-classes",
-        "protocol/grant.py",
-        "    if declared is None and policy.classes is None:\n",
-        "    if declared is None and policy.classes == ():\n",
+        "owner/policy.py",
+        "        if declared is None and self.classes is None:\n",
+        "        if declared is None and self.classes == ():\n",
         ("cli/test_grant_tells_nothing.py::test_without_declared_classes_nothing_is_granted",),
         "Whether a label occurs is found out by naming it as a class.",
     ),

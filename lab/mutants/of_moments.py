@@ -15,7 +15,20 @@ _FORGED = (
     "owner/moments/test_target_operator.py::test_a_file_cannot_claim_more_than_its_noise_keeps"
 )
 
+_UNSEEN = (
+    "owner/moments/test_target_operator.py"
+    "::test_rows_that_scale_themselves_show_nothing_of_a_target"
+)
+
 MUTANTS = (
+    Mutant(
+        "moments-public-table-shows-a-target",
+        "owner/scaling.py",
+        "text=[*(self.categories or ()), *unseen]",
+        "text=[*(self.categories or ())]",
+        (_UNSEEN,),
+        "A private target of public rows decides how they are read, or is an error.",
+    ),
     Mutant(
         "moments-target-moves-by-its-length",
         "privacy/moments.py",

@@ -342,7 +342,7 @@ def advised_command() -> TyperCommand:
     """Return ``suffice release TABLE --private ...``."""
     from suffice.owner.advice import Question, answer
     from suffice.owner.mechanism import Payment
-    from suffice.owner.source import Source
+    from suffice.owner.source import TargetSource
 
     def run(
         question: dict[str, Any],
@@ -360,12 +360,14 @@ def advised_command() -> TyperCommand:
         data = table.open(table.table)
         asked = Question(**{**_declared_classes(payment, source), **question})
         with progress("reading") as count_rows:
-            advice = answer(asked, Source(data, **source, progress=count_rows))
+            opened = TargetSource(data, **source, progress=count_rows)
+            opened.check()
+            advice = answer(asked, opened)
         mechanism = advice.taken()
         private = partial(type(mechanism).source, data, **source)
         make_and_write(lambda: mechanism, private, payment, release)
 
-    return make_command(run, _ADVISED, source=Source, question=Question, payment=Payment)
+    return make_command(run, _ADVISED, source=TargetSource, question=Question, payment=Payment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,7 +485,7 @@ release_app = typer.Typer(
 def advise_command() -> TyperCommand:
     """Return ``suffice advise``."""
     from suffice.owner.advice import Question, answer
-    from suffice.owner.source import Source
+    from suffice.owner.source import TargetSource
 
     def advise(
         table: _Table, source: dict[str, Any], question: dict[str, Any], output: JsonOutput
@@ -495,10 +497,12 @@ def advise_command() -> TyperCommand:
         """
         data, asked = table.open(table.table), Question(**question)
         with progress("reading") as count_rows:
-            advice = answer(asked, Source(data, **source, progress=count_rows))
+            opened = TargetSource(data, **source, progress=count_rows)
+            opened.check()
+            advice = answer(asked, opened)
         _show_plan(advice, as_json=output.json)
 
-    return make_command(advise, source=Source, question=Question)
+    return make_command(advise, source=TargetSource, question=Question)
 
 
 def keygen(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -31,12 +31,15 @@ from suffice.errors import ParameterError
 from suffice.models.trees import ENOUGH_LABELS
 from suffice.options import (
     REQUIRED,
+    ByColumn,
     Group,
     check_choices,
     data_option,
     option,
     options_of,
+    pair,
     privacy_option,
+    value_or_by_column,
 )
 from suffice.owner.forecast import (
     SIGNALS,
@@ -59,8 +62,8 @@ from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.moments import CLIP, Moments, calibrated_moments
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
-from suffice.owner.scaling import counted_people
-from suffice.owner.source import PublicSource, Source
+from suffice.owner.scaling import Range, counted_people
+from suffice.owner.source import PublicSource, Source, TargetSource
 from suffice.plain_text import note
 from suffice.privacy.events import check_promise, gaussian_multiplier
 from suffice.privacy.guarantee import round_up
@@ -70,6 +73,7 @@ from suffice.tables.columns import (
     Classes,
     Roles,
     check_classes,
+    is_categorical,
     numeric_column,
     resolve_roles,
 )
@@ -109,6 +113,14 @@ class Question:
         None,
         "Proportion of the positive class that you expect, for example 0.12. It is never read from"
         " the labels. Default: equal classes.",
+    )
+    ranges: Mapping[str, Range] | Range | ByColumn | None = data_option(
+        None,
+        "With --target: its range, known beforehand, for example hours=0,100 (repeatable). Without"
+        " public rows also those of feature columns.",
+        name="--range",
+        parse=value_or_by_column(pair, "--range"),
+        many=True,
     )
 
     def __post_init__(self) -> None:
@@ -190,6 +202,7 @@ class Candidate:
     labels: float | None = None  # as how many exact labels randomised ones count
     coordinates: int | None = None  # the number of coordinates of a row
     noise: str | None = None  # the noise that public rows choose
+    verdict: str | None = None  # of `Moments.plan`, where a number is predicted
 
     @property
     def map(self) -> str | None:
@@ -262,7 +275,16 @@ def _randomised_records(question: Question, summary: Summary) -> RandomizedRespo
     states, ranges = {}, {}
     for name in names:
         if name not in summary.counts:
-            ranges[name] = _range(summary, name)
+            cells = summary.sample.rows.column(name).cast("float64").drop_null()
+            numbers = cells.to_numpy(zero_copy_only=False)
+            numbers = numbers[np.isfinite(numbers)]
+            low, high = 0.0, 1.0
+            if len(numbers):  # a range that holds most of them, in few digits
+                low, high = (float(end) for end in np.quantile(numbers, _ENDS))
+                if not low < high:
+                    low, high = float(numbers.min()), float(numbers.max())
+                low, high = _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING)
+            ranges[name] = (low, high) if low < high else (low, low + max(1.0, abs(low)))
             continue
         values = sorted(str(value) for value in summary.counts[name] if value is not None)
         states[name] = values if len(values) > 1 else [*values, f"not {''.join(values)}"]
@@ -284,19 +306,6 @@ def _randomised_records(question: Question, summary: Summary) -> RandomizedRespo
         kernel="laplace",
         delta=0.0,
     )
-
-
-def _range(summary: Summary, name: str) -> tuple[float, float]:
-    """Return a range that holds most public numbers, in few digits."""
-    numbers = numeric_column(summary.sample.rows.column(name))
-    numbers = numbers[np.isfinite(numbers)]
-    if len(numbers) == 0:
-        return 0.0, 1.0
-    low, high = (float(end) for end in np.quantile(numbers, _ENDS))
-    if not low < high:
-        low, high = float(numbers.min()), float(numbers.max())
-    low, high = _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING)
-    return (low, high) if low < high else (low, low + max(1.0, abs(low)))
 
 
 def _rounded(number: float, way: str) -> float:
@@ -364,6 +373,49 @@ def _label_forecasts(question: Question, source: Source) -> tuple[PublicFacts, l
     more = () if question.delta else tuple(offered(_USUAL_DELTA))
     facts = PublicFacts(summary.rows, width, heavy_tails(summary), more)
     return facts, [*offered(question.delta)]
+
+
+def _target_forecasts(
+    question: Question, source: Source, *, table: Any
+) -> tuple[PublicFacts, list[Candidate]]:
+    """Forecast the release of ``table`` that a number is predicted from, by `Moments.plan`."""
+    is_public, roles = question.private == Private.LABELS, _column_roles(source.prepared())
+    ids = () if source.person is None else (source.person,)
+    shown = replace(roles, features=(*(roles.features if is_public else ()), *ids))
+    unseen = source.prepared()
+    if not isinstance(table, str | Path | TableFile | Query | np.ndarray):  # not read by columns
+        texts: set[str] = set()
+        if question.public is not None:
+            schema = open_table(question.public).schema
+            texts = {name for name in schema.names if is_categorical(schema.field(name).type)}
+        hidden = {name: pa.string() if name in texts else pa.float64() for name in roles.features}
+        columns = {
+            name: pa.nulls(len(table), kind)
+            for name, kind in {**hidden, str(source.target): pa.float64()}.items()
+            if name not in shown.features
+        }
+        if shown.features:
+            rows = open_table(_without_label(source.prepared().data, shown))
+            known = pa.Table.from_batches(rows.batches(shown.features))
+            columns |= {name: known[name] for name in shown.features}
+        unseen = replace(unseen, data=pa.table(columns), features=roles.features)
+        table = _without_label(source.prepared().data, roles)
+    moments = Moments(
+        question.epsilon,
+        question.delta,
+        unit="label" if is_public else "record",
+        standardize=table if is_public else question.public,
+        ranges=question.ranges,
+    )
+    plan = moments.plan(unseen, [question.epsilon])
+    rows, width = plan.facts["rows"], plan.facts["coordinates"]
+    candidate = Candidate(
+        "moments with a number to predict",
+        moments,
+        coordinates=width,
+        verdict=plan.rows[0]["verdict"],
+    )
+    return PublicFacts(rows, width), [candidate]
 
 
 def _record_forecasts(question: Question, source: Source) -> tuple[PublicFacts, list[Candidate]]:
@@ -542,6 +594,13 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
     """Yield why the first candidate is advised, and what its forecast does not say."""
     best, name = offered[0], offered[0].mechanism.name
     yield f"Advised: {best.name}."
+    if best.verdict is not None:
+        private = "Rows are private as a whole."
+        if question.private == Private.LABELS:
+            private = "Only the number to predict is private; rows are public."
+        yield f"It holds what a regression table with intervals needs. {private}"
+        yield f"{_VERDICTS[best.verdict]} suffice plan moments shows more."
+        return
     trees = next((candidate for candidate in offered if candidate.estimator is not None), None)
     if trees is not None and trees.labels is not None:
         enough = "enough" if trees is best else "too few"
@@ -610,6 +669,13 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
         )
 
 
+_VERDICTS = {  # of `Moments.plan`
+    "fine": "The noise is small.",
+    "noisy": "The noise is not small, but leaves how columns vary together.",
+    "means only": "The noise hides how columns vary together, and leaves means.",
+    "too noisy": "The noise is larger than what is released. Raise --epsilon.",
+}
+
 _LEDGER, _RELEASE, _MODEL = "private.ledger", "release.suffice", "model.suffice"
 
 
@@ -619,7 +685,7 @@ def _commands(question: Question, source: Source, candidate: Candidate) -> tuple
     A table that is no file is called TABLE or PUBLIC. The address of a database has no user and no
     password, and a query is called SQL: both are the owner's to fill in.
     """
-    dataset, unit = source.label or "data", "label"
+    dataset, unit = source.label or source.target or "data", "label"
     if question.private != Private.LABELS:  # what the release protects
         by_value = isinstance(candidate.mechanism, RandomizedResponse)
         by_value = by_value and question.private == Private.ATTRIBUTES
@@ -631,17 +697,19 @@ def _commands(question: Question, source: Source, candidate: Candidate) -> tuple
     budget += ["--delta", _text(question.delta)] if question.delta else []
     budget += ["--unit", unit] if unit != "label" else []
     release = ["release", candidate.mechanism.name, *_table_words(source.data)]
-    release += ["--label", source.label or "LABEL"]
+    target = source.target
+    release += ["--label", source.label or "LABEL"] if target is None else ["--target", target]
     release += [] if source.person is None else ["--person", source.person]
     release += [word for name in source.drop for word in ("--drop", name)]
     release += [] if source.features is None else ["--features", _text(source.features)]
-    release += [*_settings(candidate.mechanism)]
+    release += [*_settings(candidate.mechanism, predicts=target is not None)]
     release += ["--ledger", _LEDGER, "--dataset", dataset, "-o", _RELEASE]
     fit = ["fit", _RELEASE]
-    if question.private == Private.LABELS:
+    if question.private == Private.LABELS and target is None:
         fit += ["--rows", *_table_words(source.data)]
     fit += ["--estimator", candidate.estimator] if candidate.estimator else []
-    commands = (budget, release, [*fit, "-o", _MODEL])
+    commands = [budget, release, [*fit, "-o", _MODEL]]
+    commands += [] if target is None else [["inspect", _MODEL, "--coefficients"]]
     return tuple(" ".join(["suffice", *map(shlex.quote, words)]) for words in commands)
 
 
@@ -659,26 +727,33 @@ def _table_words(data: Any, unnamed: str = "TABLE") -> list[str]:
     return [unnamed]
 
 
-def _settings(mechanism: Any) -> Iterator[str]:
-    """Yield the classes and what differs from its default, what is promised first."""
+def _settings(mechanism: Any, *, predicts: bool) -> Iterator[str]:
+    """Yield the classes, unless a number is predicted, and what differs from its default.
+
+    What is promised comes first.
+    """
     kind = type(mechanism)
     options = options_of(kind)
     for field in sorted(options, key=lambda name: options[name].group != Group.PRIVACY):
         value, default = getattr(mechanism, field), getattr(kind, field, None)
         if field == "standardize" and value is not None:
-            value = _table_words(value, "PUBLIC")[0]
+            rows_are_public = getattr(mechanism, "unit", None) == "label"
+            value = _table_words(value, "TABLE" if rows_are_public else "PUBLIC")[0]
         elif isinstance(value, list):
             value = tuple(value)
         if value is None and default is not None:
             yield from (other.name for other in options[field].others)  # the flag for None
-        if value is None or (value == default and field != "classes"):
+        if value is None or (value == default and (predicts or field != "classes")):
             continue
+        if isinstance(value, ByColumn):
+            others = {} if value.others is None else {"": value.others}
+            value = {**value.named, **others}
         texts = [_text(value)]
         if isinstance(value, Mapping):
-            texts = [f"{column}={_text(item)}" for column, item in value.items()]
+            texts = [f"{column}={_text(item)}".removeprefix("=") for column, item in value.items()]
         for text in texts:
             yield from (options[field].name, text)
-    if getattr(mechanism, "standardize", kind) is None:
+    if getattr(mechanism, "standardize", kind) is None and not predicts:
         yield from ("--range", "LO,HI")
 
 
@@ -697,10 +772,10 @@ def _text(value: Any) -> str:
     return line.getvalue()
 
 
-_UNITS = {
-    Private.LABELS: "each label",
-    Private.RECORDS: "each record",
-    Private.ATTRIBUTES: "each value",
+_UNITS = {  # without ids, and with them
+    Private.LABELS: ("each label", "all labels of each person"),
+    Private.RECORDS: ("each record", "each person"),
+    Private.ATTRIBUTES: ("each value", "each person"),
 }
 
 
@@ -724,8 +799,13 @@ class Advice(Plan):
 
     def taken(self) -> Mechanism[Any]:
         """Return the mechanism, and say why; raise if public facts do not speak for any release."""
-        left = self.best.signal_left
-        if left is None and self.best.estimator is None:
+        left, verdict = self.best.signal_left, self.best.verdict
+        if verdict == "too noisy":
+            raise ParameterError(
+                "Do not release this: noise would be larger than what is released."
+                " Nothing was charged. Raise --epsilon, leave columns out, or wait for rows."
+            )
+        if left is None and verdict is None and self.best.estimator is None:
             raise ParameterError(
                 "No public rows tell which release is good. Pass public rows with --public FILE"
                 " (Python: public=...), or make one of the releases that advise lists by its own"
@@ -738,6 +818,8 @@ class Advice(Plan):
                 f" {math.floor(100 * left)} %. Nothing was charged. Raise --epsilon, add --delta"
                 " 1e-6, leave columns out, or wait for rows."
             )
+        if verdict is not None:
+            return self.mechanism
         note(
             f"Released by the rule of advise: {self.best.name}. By public facts it is the best of"
             f" {len(self.candidates)} candidates: {_forecast_words(self.rows[0])}."
@@ -749,7 +831,16 @@ def answer(question: Question, source: Source) -> Advice:
     """Return the advice on a table; its private cells are not read."""
     if source.label is None and source.y is not None:
         raise ParameterError("Name the label column. Advice never takes the labels themselves.")
+    if (source.target is None) != (question.ranges is None):
+        raise ParameterError(
+            "A number to predict needs both its column and its range: --target hours --range"
+            " hours=0,100 (Python: target, ranges)."
+        )
     forecasts = _label_forecasts if question.private == Private.LABELS else _record_forecasts
+    if source.target is not None:
+        if not question.delta > 0:
+            raise ParameterError("Moments need a delta. Add --delta 1e-6 (Python: delta).")
+        forecasts = partial(_target_forecasts, table=source.data)
     with source.running() as opened:
         facts, offered = forecasts(question, opened)
     if source.person is not None:
@@ -773,15 +864,18 @@ def answer(question: Question, source: Source) -> Advice:
             "coordinates": candidate.coordinates,
             "signal_left": candidate.signal_left,
             "effective_labels": candidate.labels,
+            "verdict": candidate.verdict,
         }
         for place, candidate in enumerate(offered, 1)
     ]
     delta = f", delta = {round_up(question.delta)}" if question.delta else ""
+    person, are_rows = source.person is not None, question.private == Private.LABELS
+    who = _UNITS[Private(question.private)][person]
+    counted = "rows" if are_rows or not person else "people, whose ids were counted"
     return Advice(
         title=(
-            f"Releases that protect {_UNITS[Private(question.private)]} (epsilon ="
-            f" {question.epsilon:g}{delta}) of {facts.rows:,} rows, the best first. Only public"
-            " facts were read."
+            f"Releases that protect {who} (epsilon = {question.epsilon:g}{delta}) of"
+            f" {facts.rows:,} {counted}, the best first. Only public facts were read."
         ),
         columns={
             "": "{place}".format_map,
@@ -808,6 +902,8 @@ def answer(question: Question, source: Source) -> Advice:
 
 def _forecast_words(row: Mapping[str, Any]) -> str:
     """Return the forecast of a candidate as text."""
+    if row["verdict"] is not None:
+        return f"{row['verdict']}, with {row['coordinates']:,} coordinates"
     if row["effective_labels"] is not None:
         return f"labels count as {row['effective_labels']:,.0f} exact ones"
     if row["signal_left"] is not None:
@@ -828,6 +924,8 @@ def advise(
     person: str | None = None,
     classes: Sequence[Any] = (0, 1),
     balance: float | None = None,
+    target: str | None = None,
+    ranges: Any = None,
 ) -> Advice:
     """Return which release to make of a private table, and why, from public facts alone.
 
@@ -861,6 +959,10 @@ def advise(
         The labels that can occur. Of two, the last is positive.
     balance : float, optional
         The proportion of the positive class that the owner expects. It is never read from labels.
+    target : str, optional
+        The column of a number to predict, in place of a label.
+    ranges : mapping, optional
+        With a target: its range, and without public rows those of the features.
 
     Returns
     -------
@@ -887,9 +989,11 @@ def advise(
     """
     question = Question(
         private=private, epsilon=epsilon, delta=delta, public=public, classes=classes,
-        balance=balance,
+        balance=balance, ranges=ranges,
     )  # fmt: skip
-    source = Source(X, label=label, features=features, drop=tuple(drop), person=person)
+    source = TargetSource(
+        X, label=label, target=target, features=features, drop=tuple(drop), person=person
+    )
     return answer(question, source)
 
 
@@ -909,6 +1013,8 @@ def release(
     drop: Sequence[str] = (),
     person: str | None = None,
     classes: Sequence[Any] = (0, 1),
+    target: str | None = None,
+    ranges: Any = None,
 ) -> Release:
     """Make the release that `advise` picks: it protects each label, or each record.
 
@@ -928,7 +1034,7 @@ def release(
         The ledger that is charged; None for none.
     dataset, request : str, optional
         The data set's name in the ledger, and the name of the request.
-    label, public, features, drop, person, classes
+    label, public, features, drop, person, classes, target, ranges
         As of `advise`.
 
     Returns
@@ -954,9 +1060,9 @@ def release(
     """
     advice = advise(
         X, epsilon, delta, private=private, label=label, public=public, features=features,
-        drop=drop, person=person, classes=classes,
+        drop=drop, person=person, classes=classes, target=target, ranges=ranges,
     )  # fmt: skip
     return advice.taken().release(
-        X, y, label=label, features=features, drop=tuple(drop), person=person, ledger=ledger,
-        dataset=dataset, request=request,
+        X, y, label=label, target=target, features=features, drop=tuple(drop), person=person,
+        ledger=ledger, dataset=dataset, request=request,
     )  # fmt: skip

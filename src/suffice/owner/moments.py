@@ -207,7 +207,7 @@ class MomentPass(RecordPass):
         identified = identified or bool(rows.named_rows)
         cells, label = rows.roles.features, rows.roles.label
         if rows.target is not None and label is not None:
-            cells = (*cells, label)
+            cells, self.target = (*cells, label), label
         super().__init__(rows.table, cells, classes, identified=identified)
         self.people = people
         self._rows = rows
@@ -276,8 +276,9 @@ class NoisyMoments(RecordProcedure[MomentPass]):
     def guarantees(self, exact: MomentPass) -> tuple[Guarantee, ...]:
         """Return the guarantee per record, per person, or per target of public rows."""
         del exact
-        origin = self.rows.pipeline.origin
-        return (noise_guarantee(self.unit, self.noise.event, self.delta, origin=origin),)
+        origin, target = self.rows.pipeline.origin, self.rows.target is not None
+        event = self.noise.event
+        return (noise_guarantee(self.unit, event, self.delta, origin=origin, target=target),)
 
     def draw(self, exact: MomentPass, guarantees: tuple[Guarantee, ...]) -> Release:
         """Return the release with fresh noise: means of rows of length ``bound``."""
@@ -589,11 +590,12 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
             )
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
         low, high = rows.target or (0.0, 0.0)
-        if source.target is not None and not high / 2 - low / 2 > 0:
+        half = high / 2 - low / 2  # its square, a variance, must be a finite number
+        if source.target is not None and not (half > 0 and math.isfinite(2 * half * half)):
             raise ParameterError(
-                f"The target {source.target!r} has no declared range, or one that is too narrow. It"
-                " is never read from private rows. Declare it, for example --range hours=0,100"
-                " (Python: ranges)."
+                f"The target {source.target!r} has no declared range, or one that is too narrow or"
+                " too wide. It is never read from private rows. Declare it, for example"
+                " --range hours=0,100 (Python: ranges)."
             )
         pipeline = replace(rows.pipeline, intercept=0.0)
         if pipeline.fill is None:

@@ -315,9 +315,13 @@ class PrivateScaling:
             raise ParameterError("Rows are clipped twice. Use --bound or --clip, not both.")
         scaled_by = self.scaled_by(promised=promised)
         public = None
-        if scaled_by == "public":  # whose own cells tell its types
-            public = open_table(self.standardize, text=self.categories or ())
         label, features = source.label, source.features
+        if scaled_by == "public":  # whose own cells tell the types of features
+            every = {*column_names(source.data)} - {label, source.person}
+            used = every if features is None else {*features}
+            # It may be the table itself, if rows are public: its other columns are not looked at.
+            unseen = [name for name in column_names(self.standardize) if name not in used]
+            public = open_table(self.standardize, text=[*(self.categories or ()), *unseen])
         if self.pipeline is not None:
             features = given_features(self.pipeline, features)
         table = self._private_table(source, features, scaled_by, public)
@@ -605,25 +609,31 @@ def noise_guarantee(
     *,
     origin: Provenance,
     of: Sequence[str] = (),
+    target: bool = False,
 ) -> Guarantee:
     """Return the statement of noise on sums of records, about one ``unit`` of them.
 
-    ``origin``: where the scales came from.
+    ``origin``: where the scales came from. ``target``: a number takes the place of classes.
     """
     open_to_all = {
         Unit.LABEL: ("the feature columns: nothing is promised about them",),
         Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
     }
-    facts = PUBLIC_FACTS
+    rows, classes, columns = PUBLIC_FACTS
     assumptions = declared_assumptions(origin)
     if unit is Unit.PERSON:
-        facts = ("the number of people", *PUBLIC_FACTS[1:])
+        rows = "the number of people"
         assumptions += (SAME_ID,)
     guarantee = Guarantee(
         unit=unit,
         event=event,
         delta=0.0 if event.pure else delta,
-        public=(*facts, *open_to_all.get(unit, ())),
+        public=(
+            rows,
+            "the range of the target" if target else classes,
+            columns,
+            *open_to_all.get(unit, ()),
+        ),
         assumptions=assumptions,
         columns=tuple(of),
     )
@@ -675,6 +685,7 @@ class RecordPass(ABC):
     """
 
     people: PersonWeights | None = None
+    target: str | None = None  # the column of a number in place of a label
 
     def __init__(
         self, table: Table, features: Sequence[str], classes: Classes, *, identified: bool
@@ -715,6 +726,9 @@ class RecordPass(ABC):
         """Return which labels and cells counted as none, for the owner alone."""
         lines = [
             f"column {name!r}: {cells:,} cells hold no declared value; they count as none."
+            if name != self.target
+            else f"column {name!r}: {cells:,} of {self.count:,} cells are no finite numbers; they"
+            " count as the middle of its range."
             for name, cells in sorted(self.unknown.items())
             if cells
         ]

@@ -394,3 +394,36 @@ def test_tails_are_the_median_excess_kurtosis_of_public_numbers():
 def test_numbers_of_numpy_are_written_as_a_command_line_takes_them():
     advice = advice_on(table_of(), "records", epsilon=np.float64(0.5), delta=np.float64(1e-6))
     assert all("--epsilon 0.5 --delta 1e-6" in command for command in advice.commands[:2])
+
+
+@pytest.mark.parametrize("private", KINDS)
+def test_a_number_to_predict_is_advised_and_no_private_cell_is_read(private):
+    table, readers = table_of(), []
+    asked = {"target": "dose", "ranges": {"dose": (0, 20)}, "label": None, "drop": ("ill",)}
+    for name in ["dose"] if private == "labels" else [*table.columns]:
+        table[name] = [Unreadable(readers) for _ in range(len(table))]
+    advice = advice_on(table, private, **asked)
+    assert not readers
+    budget, release, _, inspect = advice.commands
+    assert "--target dose" in release
+    assert "--range dose=0,20" in release
+    assert "--classes" not in release
+    assert ("--unit label --standardize TABLE" in release) == (private == "labels")
+    assert ("--unit record" in budget) == (private != "labels")
+    assert inspect.endswith("--coefficients")
+    assert advice.facts["candidates"][0]["verdict"] == "fine"
+
+
+def test_a_number_to_predict_is_released_as_advised_or_refused_in_words():
+    asked = {
+        "private": "records", "public": table_of(9).drop(columns="ill"), "delta": 1e-6,
+        "drop": ("ill",), "target": "dose", "ledger": None,
+    }  # fmt: skip
+    made = sf.release(table_of(), epsilon=1.0, ranges={"dose": (0, 20)}, **asked)
+    assert (made.kind, made.details["target"]) == ("target-moments", "dose")
+    with pytest.raises(ParameterError, match="noise would be larger"):
+        sf.release(table_of(), epsilon=0.01, ranges={"dose": (0, 20)}, **asked)
+    with pytest.raises(ParameterError, match="both its column and its range"):
+        sf.release(table_of(), epsilon=1.0, **asked)
+    with pytest.raises(ParameterError, match="Add --delta"):
+        sf.release(table_of(), epsilon=1.0, ranges={"dose": (0, 20)}, **{**asked, "delta": 0.0})

@@ -12,6 +12,7 @@ from suffice.engines.sums import LONGEST_CODE
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.mechanism import Payment, make_release
 from suffice.owner.moments import Moments, calibrated_moments
 from suffice.owner.rados import Rados
 from suffice.owner.responses import RandomizedResponse
@@ -182,3 +183,25 @@ def test_the_plan_of_a_target_reads_no_cell():
     plan = Moments(**ASKED).plan(source, (0.5, 2.0))
     assert "target mean" in plan.columns
     assert [row["epsilon"] for row in plan.rows] == [0.5, 2.0]
+
+
+def test_only_the_owner_hears_how_many_targets_are_no_numbers():
+    data, told = table(), []
+    hours = [*map(str, data["hours"].to_pylist())]
+    hours[:3] = ["many", "", "inf"]
+    data = data.set_column(2, "hours", pa.array(hours))
+    source = TargetSource(data, target="hours", report=told.append)
+    release = make_release(Moments(**ASKED), source, Payment(None))
+    (line,) = told[0].lines
+    assert line.startswith(
+        "column 'hours': 3 of 500 cells are no finite numbers; they count as the"
+    )
+    assert release.guarantee.public[1] == "the range of the target"
+
+
+@pytest.mark.parametrize("limits", [(-1e308, 1e308), (0, 1e200)])
+def test_a_range_of_the_target_has_a_finite_square(limits):
+    with pytest.raises(ParameterError, match="too narrow or too wide"):
+        Moments(**{**ASKED, "ranges": {**RANGES, "hours": limits}}).release(
+            table(), target="hours", ledger=None
+        )

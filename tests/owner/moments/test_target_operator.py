@@ -1,6 +1,8 @@
 """A private number beside public rows: what leaves, how far another number moves it, who learns."""
 
 import dataclasses
+import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -139,3 +141,24 @@ def test_a_budget_per_label_pays(frame, tmp_path):
     assert ledger.balances()[0].spent > 0.5
     again = owner.release(frame, target="hours", ledger=ledger, dataset="clinic")
     assert encode(first) == encode(again)
+
+
+@pytest.mark.parametrize("cell", ["x", None, b"7", 10**400, {}, math.nan])
+def test_rows_that_scale_themselves_show_nothing_of_a_target(cell, tmp_path):
+    """The public table may be the private one: its target is not looked at, nor a dropped label."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (60, 2)).round(3), columns=["a", "b"])
+    plain = frame.assign(y=1.5, ill=0)
+    odd_cells = {name: [*plain[name][:-1], cell] for name in ("y", "ill")}
+    odd = plain.assign(**{name: pd.Series(c, dtype=object) for name, c in odd_cells.items()})
+    plain.to_csv(tmp_path / "plain.csv", index=False)
+    text = (tmp_path / "plain.csv").read_text().splitlines()
+    text[-1] = text[-1].rsplit(",", 2)[0] + ',"1,5","1;5"'
+    (tmp_path / "odd.csv").write_text("\n".join([*text, ""]))
+    mechanism = partial(Moments, 1.0, 1e-6, unit="label", ranges={"y": (0, 2)})
+    seen = [
+        mechanism(standardize=table).release(table, target="y", drop=("ill",), ledger=None).pipeline
+        for table in (plain, odd, tmp_path / "plain.csv", tmp_path / "odd.csv")
+    ]
+    assert seen[0].digest() == seen[1].digest()
+    assert seen[2].digest() == seen[3].digest()
