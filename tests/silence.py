@@ -6,7 +6,8 @@ and how many numbers it was asked for:
 - additive noise (`suffice.privacy.noise.Noise.add`, of every law): zero;
 - randomised response, of an owner's records and of a participant's answer: the truth;
 - Polya's urn: as many balls of each colour as its weights say;
-- a participant's noise on numbers: zero.
+- a participant's noise on numbers: zero;
+- a participant's report: the true combination, and the first of the others.
 
 Random signs and subsets are no noise that could be left out: a rado is made of them. They, and
 the other words of our own stream, repeat themselves as in `seeds.seeded`, and are noted.
@@ -61,6 +62,7 @@ def silent(seed: object) -> Iterator[list[dict[str, Any]]]:
         patched.setattr(participant, "_laplace", _no_step(draws, "laplace"))
         patched.setattr(participant, "_gaussian", _no_step(draws, "gaussian"))
         patched.setattr(participant.Choice, "draw", _true_answer(draws))
+        patched.setattr(participant.Report, "draw", _first_others(draws))
         yield draws.asked
 
 
@@ -127,3 +129,13 @@ def _table(weights: Any) -> dict[str, Any]:
     kept = sorted({column[truth] for truth, column in enumerate(weights)})
     moved = sorted({w for truth, c in enumerate(weights) for i, w in enumerate(c) if i != truth})
     return {"states": len(weights), "kept": kept, "moved": moved}
+
+
+def _first_others(draws: _Draws) -> Any:
+    def draw(self: participant.Report, indices: Any) -> list[int]:
+        draws.note("participant's report", f"{self.size} of {self.count}, {self.threshold}", 1)
+        number = self.locate(indices)
+        others = [other for other in range(self.count) if other != number]
+        return sorted([number, *others[: self.size - 1]])
+
+    return draw

@@ -5,6 +5,7 @@ from mutant import Mutant
 _PAGE = "transport/http/test_participant_page.py"
 _DOORS = "transport/http/test_surveys.py"
 _STORE = "owner/test_answers.py"
+_REPORTS = "participant/test_reports.py"
 _LINKED = (
     f"{_STORE}::test_nothing_in_a_closed_file_joins_invitations_and_answers",
     f"{_STORE}::test_nothing_in_a_closed_database_joins_invitations_and_answers",
@@ -115,6 +116,54 @@ MUTANTS = (
         "int(count)",
         (f"{_STORE}::test_everybody_may_answer_an_open_survey",),
         "Counts of two moments say when a person answered.",
+    ),
+    Mutant(
+        "report-keeps-the-truth-too-often",
+        "participant.py",
+        "self.threshold = int(Fraction(keep) * _WORD_COUNT)",
+        "self.threshold = int(Fraction(keep) * _WORD_COUNT) + 2**60",
+        (f"{_REPORTS}::test_an_asked_epsilon_is_nearly_spent_and_never_exceeded",),
+        "A report costs more than was asked for.",
+    ),
+    Mutant(
+        "report-may-hold-the-truth-among-others",
+        "participant.py",
+        "            other += other >= number  # the true one is left out\n",
+        "",
+        (f"{_REPORTS}::test_no_report_is_more_likely_than_stated",),
+        "Reports have other probabilities than the cost was computed from.",
+    ),
+    Mutant(
+        "report-in-the-order-of-drawing",
+        "participant.py",
+        "return sorted([*others[:-1], number] if kept else others)",
+        "return [*others[:-1], number] if kept else others",
+        (f"{_REPORTS}::test_no_report_is_more_likely_than_stated",),
+        "The true combination always comes last.",
+    ),
+    Mutant(
+        "report-costs-less-than-it-does",
+        "participant.py",
+        "self.threshold * (self.count - size), (_WORD_COUNT - self.threshold) * size",
+        "self.threshold * (self.count - size), _WORD_COUNT * size",
+        (f"{_REPORTS}::test_no_report_is_more_likely_than_stated",),
+        "The stated epsilon of a report is too small.",
+    ),
+    Mutant(
+        "report-drawn-anew",
+        "participant.py",
+        'entry = MemoryEntry("answer", survey.id, part)',
+        'entry = MemoryEntry("answer", survey.id, part if part else str(indices))',
+        (f"{_REPORTS}::test_one_memory_gives_one_report",),
+        "A second report is drawn when the truth has changed.",
+    ),
+    Mutant(
+        "a-question-of-a-report-costs-less",
+        "owner/survey.py",
+        "event = Pure(self.survey.report.pure)",
+        "event = Pure(self.survey.report.pure / 2)",
+        ("owner/responses/test_reports_release.py",),
+        "A release of reports states less than it costs.",
     ),
     Mutant(
         "answers-outlive-their-day",

@@ -16,6 +16,7 @@ const suffice = (() => {
   const MOST_BYTES = 2 ** 20; // of a survey
   const WORD_COUNT = 2n ** 64n; // different words of 64 random bits
   const MOST_STATES = 256;
+  const MOST_COMBINATIONS = 1024n; // of answers in a report
   const MOST_TABLE = 64; // the exact check of a larger one would take minutes
   const WEAK = 3;
   const PRACTICALLY_NONE = 10; // epsilons
@@ -159,14 +160,29 @@ const suffice = (() => {
     }
   }
 
-  // One of several possible answers. P_ij = P[answer i | truth j].
+  // The possible answers to a question, without noise of its own.
 
-  class Choice {
-    constructor(states, noise) {
+  class Answers {
+    constructor(states) {
       const count = states.length;
       require(count >= 2 && count <= MOST_STATES && new Set(states).size === count,
         `states must list 2 to ${MOST_STATES} different answers.`);
       this.states = states;
+    }
+
+    locate(truth) {
+      const index = this.states.findIndex((state) => state === truth || String(state) === truth);
+      if (index < 0) throw new Error("The truth must be one of the possible answers.");
+      return index;
+    }
+  }
+
+  // One of several possible answers. P_ij = P[answer i | truth j].
+
+  class Choice extends Answers {
+    constructor(states, noise) {
+      super(states);
+      const count = states.length;
       this.hasTable = typeof noise !== "number";
       this.precision = this.slack = 0; // not Gaussian
       let ratio;
@@ -184,12 +200,6 @@ const suffice = (() => {
       }
       // The epsilon, rounded up: two logarithms of at most 64 log 2 err by less than 2^-45.
       this.pure = Math.log(Number(ratio.n)) - Math.log(Number(ratio.d)) + 2 ** -45;
-    }
-
-    locate(truth) {
-      const index = this.states.findIndex((state) => state === truth || String(state) === truth);
-      if (index < 0) throw new Error("The truth must be one of the possible answers.");
-      return index;
     }
 
     // How many of the 2^64 words give each answer, for one truth.
@@ -260,6 +270,49 @@ const suffice = (() => {
       last = pivot;
     }
     return true;
+  }
+
+  // All answers of a person together: some combinations are sent, perhaps the true one.
+
+  class Report {
+    constructor(states, size, keep) {
+      this.states = states.map(BigInt);
+      this.count = this.states.reduce((x, y) => x * y, 1n);
+      require(this.count <= MOST_COMBINATIONS,
+        `the questions have more than ${MOST_COMBINATIONS} combinations of answers.`);
+      require(size > 0n && size < this.count,
+        "a report holds at least one combination, and not all of them.");
+      require(keep > Number(size) / Number(this.count) && keep < 1,
+        "keep must lie between size/combinations and 1, ends excluded.");
+      Object.assign(this, { size, keep, precision: 0, slack: 0 }); // not Gaussian
+      const { n, d } = exact(keep);
+      this.threshold = (n * WORD_COUNT) / d; // words of 2^64 that keep the truth
+      const ratio = fraction(this.threshold * (this.count - size),
+        (WORD_COUNT - this.threshold) * size);
+      require(ratio.n > ratio.d, "keep is too close to an end of its range.");
+      // The epsilon, rounded up: two logarithms of at most 128 log 2 err by less than 2^-44.
+      this.pure = Math.log(Number(ratio.n)) - Math.log(Number(ratio.d)) + 2 ** -44;
+    }
+
+    // The number of a combination of answers, given by their indices.
+    locate(indices) {
+      return indices.reduce((number, index, at) => number * this.states[at] + BigInt(index), 0n);
+    }
+
+    // Fresh combinations, in rising order. As many others are drawn for every truth, which takes
+    // the place of the last one.
+    draw(source, indices) {
+      const number = this.locate(indices);
+      const kept = randomBits(source, 64) < this.threshold;
+      const others = [];
+      while (others.length < this.size) {
+        let other = randomBelow(source, this.count - 1n);
+        if (other >= number) other += 1n; // the true one is left out
+        if (!others.includes(other)) others.push(other);
+      }
+      if (kept) others[others.length - 1] = number;
+      return others.map(Number).sort((x, y) => x - y);
+    }
   }
 
   // A number: limited to low..high, put on a grid, then moved by noise.
@@ -368,6 +421,13 @@ const suffice = (() => {
       changed: "Your answer is changed at random before it leaves this computer.",
       kept: "With a probability of {chance} it stays as it is.",
       "kept at most": "With a probability of at most {chance} it stays as it is.",
+      together:
+        "All your answers are changed at random together before they leave this computer.",
+      subset:
+        "Of all {count} combinations of answers, {size} are sent. With a probability of {chance}"
+        + " the true one is among them.",
+      each:
+        "This holds for one answer as for all of them: a single answer is not protected better.",
       limited: "Your number is limited to the range from {low} to {high}.",
       noise:
         "Random noise is added before it leaves this computer ({kernel} noise, standard"
@@ -404,6 +464,15 @@ const suffice = (() => {
       kept: "Mit einer Wahrscheinlichkeit von {chance} bleibt sie, wie sie ist.",
       "kept at most":
         "Mit einer Wahrscheinlichkeit von höchstens {chance} bleibt sie, wie sie ist.",
+      together:
+        "Alle Ihre Antworten werden gemeinsam zufällig verändert, bevor sie diesen Computer"
+        + " verlassen.",
+      subset:
+        "Von allen {count} Kombinationen von Antworten werden {size} gesendet. Mit einer"
+        + " Wahrscheinlichkeit von {chance} ist die wahre darunter.",
+      each:
+        "Das gilt für eine Antwort wie für alle zusammen: Eine einzelne ist nicht besser"
+        + " geschützt.",
       limited: "Ihre Zahl wird auf den Bereich von {low} bis {high} begrenzt.",
       noise:
         "Bevor sie diesen Computer verlässt, wird ein zufälliger Betrag addiert"
@@ -489,6 +558,10 @@ const suffice = (() => {
       if (chance === "100 %") { // it is below 1, and never shown as 1
         chance = this.text("more than", { chance: this.number("99.9999 %") });
       }
+      if (noise instanceof Report) {
+        const { count, size } = noise;
+        return [this.text("together"), this.text("subset", { count, size, chance })];
+      }
       return [this.text("changed"), this.text("kept", { chance })];
     }
 
@@ -515,6 +588,7 @@ const suffice = (() => {
         if (epsilon > WEAK) texts.push(this.text("all weak"));
         texts.push(this.factor("all factor", epsilon, delta));
       }
+      if (noises[0] instanceof Report) texts.push(this.text("each"));
       return [...texts, this.text("rest")].filter(Boolean).join(" ");
     }
 
@@ -703,7 +777,13 @@ const suffice = (() => {
     }
   }
 
-  function noiseOf(question) {
+  function noiseOf(question, inReport) {
+    if (inReport) {
+      checkLine(member(question, "text"), 1000);
+      require(hasKeys(question, ["name", "text", "states", "guarantee"]),
+        "in a report of all answers, a question has states and no noise.");
+      return new Answers(statesOf(question));
+    }
     const [noise, kind] = [member(question, "noise"), question.has("range") ? "range" : "states"];
     checkLine(member(question, "text"), 1000);
     const keys = ["name", "text", "noise", "guarantee", kind];
@@ -715,12 +795,25 @@ const suffice = (() => {
       require(range.length === 2, "a part is missing or malformed.");
       return new Measure(...range, noise.get("kernel"), checkNumber(noise.get("variance")));
     }
-    const answers = checkList(question.get("states"));
-    const states = answers.map(typeof answers[0] === "string" ? (s) => checkLine(s) : checkInteger);
-    require(differ(states), "states must look different from each other.");
+    const states = statesOf(question);
     if (noise.has("keep")) return new Choice(states, checkNumber(noise.get("keep")));
     const table = checkList(noise.get("table"));
     return new Choice(states, table.map((row) => checkList(row).map(checkNumber)));
+  }
+
+  // Possible answers that look different from each other.
+  function statesOf(question) {
+    const answers = checkList(question.get("states"));
+    const states = answers.map(typeof answers[0] === "string" ? (s) => checkLine(s) : checkInteger);
+    require(differ(states), "states must look different from each other.");
+    return states;
+  }
+
+  // The report of all answers.
+  function reportOf(report, noises) {
+    require(hasKeys(report, ["size", "keep"]), "a report has a size and a keep.");
+    const sizes = [...noises.values()].map((answers) => answers.states.length);
+    return new Report(sizes, checkInteger(report.get("size")), checkNumber(report.get("keep")));
   }
 
   // The survey in a file, after computing its words anew from its numbers; a SurveyError if it is
@@ -734,20 +827,23 @@ const suffice = (() => {
     require(member(content, "version") === VERSION, "this program does not read its version.");
     const language = member(content, "language");
     require(Object.keys(TEXTS).includes(language), "the language must be en or de.");
+    const wanted = content.get("report") ?? null; // a report of all answers
     const noises = new Map();
     for (const question of questions) {
-      noises.set(checkLine(member(question, "name")), noiseOf(question));
+      const name = checkLine(member(question, "name"));
+      noises.set(name, noiseOf(question, wanted !== null));
     }
     const names = [...noises.keys()];
     require(names.every((name) => name && !name.includes("=")) && names.length > 0
       && names.length === questions.length && differ(names),
       "questions need different names, without an equals sign.");
-    require(noises.get(member(content, "label")) instanceof Choice,
+    require(noises.get(member(content, "label")) instanceof Answers,
       "the label must be the name of a question with possible values.");
     const delta = checkNumber(member(content, "delta"));
     const words = new Words(language);
-    const listed = [...noises.values()];
-    const each = listed.map((noise) => words.aboutQuestion(noise, delta));
+    const report = wanted === null ? null : reportOf(wanted, noises);
+    const listed = report ? [report] : [...noises.values()];
+    const each = [...noises.values()].map((noise) => words.aboutQuestion(report || noise, delta));
     const together = words.aboutAll(listed, delta);
     checkLine(member(content, "title"));
     checkAbout(member(content, "about"));
@@ -755,7 +851,7 @@ const suffice = (() => {
       && member(content, "guarantee") === together;
     if (!same) throw new SurveyError("This survey does not do what it says. Do not answer it.");
     const keys = ["suffice", "version", "language", "title", "about", "label", "delta",
-      "questions", "guarantee", "id"];
+      "questions", "guarantee", "id", ...(report ? ["report"] : [])];
     const id = member(content, "id");
     const complete = hasKeys(content, keys) && content.get("suffice") === "survey";
     if (!complete || !/^sha256:[0-9a-f]{64}$/.test(id) || id !== idOf(bytes, id)) {
@@ -763,7 +859,7 @@ const suffice = (() => {
         "The survey was altered or damaged: its id does not match its contents.");
     }
     const [epsilon, effectiveDelta] = cost(listed, delta);
-    return { content, noises, id, language, epsilon, delta: effectiveDelta, each, together };
+    return { content, noises, report, id, language, epsilon, delta: effectiveDelta, each, together };
   }
 
   // Strict UTF-8: what is malformed is refused.
@@ -841,6 +937,11 @@ const suffice = (() => {
     const names = [...survey.noises.keys()];
     const indices = names.map((name) => survey.noises.get(name).locate(truths.get(name)));
     const token = randomBits(source, 128).toString(16).padStart(32, "0");
+    if (survey.report) {
+      const drawn = survey.report.draw(source, indices).map((number) => `  ${number}`);
+      return `{\n "report": [\n${drawn.join(",\n")}\n ],\n "suffice": "answer",\n`
+        + ` "survey": "${survey.id}",\n "token": "${token}",\n "version": 1\n}\n`;
+    }
     const answers = new Map(names.map((name, i) =>
       [name, survey.noises.get(name).draw(source, indices[i])]));
     const sorted = [...answers.keys()].sort(byCodePoint); // the one form in which a file is written

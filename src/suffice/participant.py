@@ -47,7 +47,28 @@ class SurveyError(ValueError):
     """A survey is damaged, or its words do not follow from its numbers."""
 
 
-class Choice:
+class Answers:
+    """The possible answers to a question, without noise of its own (see `Report`)."""
+
+    def __init__(self, states: Sequence[Hashable]) -> None:
+        self.states, count = tuple(states), len(states)
+        if not 2 <= count <= _MOST_STATES or len(set(self.states)) < count:
+            raise ValueError(f"states must list 2 to {_MOST_STATES} different answers.")
+
+    def locate(self, truth: Any) -> int:
+        """Return the index of the true answer, given as a value or as a person wrote it."""
+        texts = [str(state) for state in self.states]
+        for answers in (self.states, texts, [_plain(text) for text in texts]):
+            if truth in answers:
+                return answers.index(truth)
+        raise ValueError("The truth must be one of the possible answers.")  # and is not repeated
+
+    def fits(self, answer: object) -> bool:
+        """Say whether an answer can have come from here."""
+        return any(answer == state and type(answer) is type(state) for state in self.states)
+
+
+class Choice(Answers):
     """Hides one answer among all possible answers: what is sent is drawn at random.
 
     P_ij = P[answer i | truth j] is ``noise``, as rows; or the truth is sent with the probability
@@ -71,9 +92,8 @@ class Choice:
     precision = slack = 0.0  # not Gaussian
 
     def __init__(self, states: Sequence[Hashable], noise: Any) -> None:
-        self.states, count = tuple(states), len(states)
-        if not 2 <= count <= _MOST_STATES or len(set(self.states)) < count:
-            raise ValueError(f"states must list 2 to {_MOST_STATES} different answers.")
+        super().__init__(states)
+        count = len(self.states)
         self._even: tuple[int, int] | None = None
         self._table: list[list[int]] = []
         self.has_table = not isinstance(noise, int | float)
@@ -86,14 +106,6 @@ class Choice:
             self.keep = max(row[i] for i, row in enumerate(self._table)) / _WORD_COUNT
         bound = math.log(ratio.numerator) - math.log(ratio.denominator)
         self.pure = bound + 4 * math.ulp(64 * math.log(2))  # rounded up
-
-    def locate(self, truth: Any) -> int:
-        """Return the index of the true answer, given as a value or as a person wrote it."""
-        texts = [str(state) for state in self.states]
-        for answers in (self.states, texts, [_plain(text) for text in texts]):
-            if truth in answers:
-                return answers.index(truth)
-        raise ValueError("The truth must be one of the possible answers.")  # and is not repeated
 
     def weights(self, index: int) -> list[int]:
         """Return how many of the 2^64 words give each answer, for one truth."""
@@ -110,10 +122,6 @@ class Choice:
                 return state
             word -= weight
         raise AssertionError  # the weights sum to 2^64
-
-    def fits(self, answer: object) -> bool:
-        """Say whether an answer can have come from here."""
-        return any(answer == state and type(answer) is type(state) for state in self.states)
 
 
 def _even(states: int, keep: float) -> tuple[int, int]:
@@ -167,6 +175,86 @@ def _invertible(matrix: Sequence[Sequence[int]]) -> bool:
         ]
         last = top[0]
     return True
+
+
+class Report:
+    """Hides all answers of a person together: some combinations are sent, perhaps the true one.
+
+    Of the k combinations of answers, ``size`` are sent. The true one is among them with the
+    probability ``keep``, as a multiple of 2^-64; the others are drawn, all equally likely (Ye and
+    Barg 2018, subset selection). With T = 2^64 keep the cost is
+
+        epsilon = ln(T (k - size) / ((2^64 - T) size)),
+
+    computed from these integers. ``states`` are the numbers of answers to each question. The
+    combination of the answers a, b, ... has the number (a * states[1] + b) * states[2] + ...
+
+    Examples
+    --------
+    >>> report = Report([2, 3], 2, 0.6)
+    >>> report.count, len(report.draw([1, 2])), round(report.pure, 4)
+    (6, 2, 1.0986)
+    """
+
+    precision = slack = 0.0  # not Gaussian
+    most_combinations = 1024
+
+    def __init__(self, states: Sequence[int], size: int, keep: float) -> None:
+        self.states, self.count = tuple(states), math.prod(states)
+        if self.count > self.most_combinations:
+            raise ValueError(
+                f"the questions have more than {self.most_combinations} combinations of answers."
+            )
+        if not 0 < size < self.count:
+            raise ValueError("a report holds at least one combination, and not all of them.")
+        if not size / self.count < keep < 1:
+            raise ValueError("keep must lie between size/combinations and 1, ends excluded.")
+        self.size, self.keep = size, keep
+        self.threshold = int(Fraction(keep) * _WORD_COUNT)  # words of 2^64 that keep the truth
+        ratio = Fraction(
+            self.threshold * (self.count - size), (_WORD_COUNT - self.threshold) * size
+        )
+        if ratio <= 1:
+            raise ValueError("keep is too close to an end of its range.")
+        bound = math.log(ratio.numerator) - math.log(ratio.denominator)
+        self.pure = bound + 4 * math.ulp(128 * math.log(2))  # rounded up
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any], report: Mapping[str, Any]) -> "Report":
+        """Return the report of all answers to questions; whatever is not expected raises."""
+        if set(report) != {"size", "keep"}:
+            raise ValueError("a report has a size and a keep.")
+        sizes = [len(answers.states) for answers in asked.values()]
+        return cls(sizes, _integer(report["size"]), _number(report["keep"]))
+
+    def locate(self, indices: Sequence[int]) -> int:
+        """Return the number of the combination of answers with these indices."""
+        number = 0
+        for index, states in zip(indices, self.states, strict=True):
+            number = number * states + index
+        return number
+
+    def draw(self, indices: Sequence[int]) -> list[int]:
+        """Return fresh combinations for true answers of these indices: numbers in rising order.
+
+        ``size`` others are drawn in any case, and the truth takes the place of the last one. So
+        what is taken from the source of randomness has the same law for every truth.
+        """
+        number, kept = self.locate(indices), _bits(64) < self.threshold
+        others: list[int] = []
+        while len(others) < self.size:
+            other = _below(self.count - 1)
+            other += other >= number  # the true one is left out
+            if other not in others:
+                others.append(other)
+        return sorted([*others[:-1], number] if kept else others)
+
+    def fits(self, drawn: Any) -> bool:
+        """Say whether a report can have come from here."""
+        if not isinstance(drawn, list) or len(drawn) != self.size:
+            return False
+        whole = all(type(number) is int and 0 <= number < self.count for number in drawn)
+        return whole and all(a < b for a, b in itertools.pairwise(drawn))
 
 
 class Number:
@@ -305,7 +393,10 @@ def _gaussian(scale: Fraction) -> int:
             return n
 
 
-def _cost(noises: Sequence[Choice | Number], delta: float) -> tuple[float, float]:
+Noise = Choice | Number | Report
+
+
+def _cost(noises: Sequence[Noise], delta: float) -> tuple[float, float]:
     """Return (epsilon, delta) of answers together, rounded up; without Gaussians delta is 0.
 
     Pure losses add, Gaussian ones join exactly, and the sum of both bounds all.
@@ -348,6 +439,12 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "changed": "Your answer is changed at random before it leaves this computer.",
         "kept": "With a probability of {chance} it stays as it is.",
         "kept at most": "With a probability of at most {chance} it stays as it is.",
+        "together": "All your answers are changed at random together before they leave this"
+        " computer.",
+        "subset": "Of all {count} combinations of answers, {size} are sent. With a probability of"
+        " {chance} the true one is among them.",
+        "each": "This holds for one answer as for all of them: a single answer is not protected"
+        " better.",
         "limited": "Your number is limited to the range from {low} to {high}.",
         "noise": "Random noise is added before it leaves this computer ({kernel} noise, standard"
         " deviation about {deviation}).",
@@ -399,6 +496,12 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "kept": "Mit einer Wahrscheinlichkeit von {chance} bleibt sie, wie sie ist.",
         "kept at most": "Mit einer Wahrscheinlichkeit von höchstens {chance} bleibt sie, wie sie"
         " ist.",
+        "together": "Alle Ihre Antworten werden gemeinsam zufällig verändert, bevor sie diesen"
+        " Computer verlassen.",
+        "subset": "Von allen {count} Kombinationen von Antworten werden {size} gesendet. Mit einer"
+        " Wahrscheinlichkeit von {chance} ist die wahre darunter.",
+        "each": "Das gilt für eine Antwort wie für alle zusammen: Eine einzelne ist nicht besser"
+        " geschützt.",
         "limited": "Ihre Zahl wird auf den Bereich von {low} bis {high} begrenzt.",
         "noise": "Bevor sie diesen Computer verlässt, wird ein zufälliger Betrag addiert"
         " ({kernel}-Rauschen, Standardabweichung etwa {deviation}).",
@@ -490,16 +593,16 @@ class _Words:
         key = "no protection" if delta >= NO_PROTECTION_DELTA else "large delta"
         return self.text(key, delta=self.up(delta), count=max(1, math.floor(1 / delta)))
 
-    def answers(self, noise: Choice | Number) -> str:
+    def answers(self, noise: Answers | Number) -> str:
         """Return the possible answers to a question, or the range of a number."""
-        if isinstance(noise, Choice):
+        if isinstance(noise, Answers):
             return " / ".join(_quoted(str(state)) for state in noise.states)
         return self.text("range", **self._ends(noise))
 
     def _ends(self, noise: Number) -> dict[str, str]:
         return {"low": self.number(f"{noise.low:.6g}"), "high": self.number(f"{noise.high:.6g}")}
 
-    def _change(self, noise: Choice | Number) -> list[str]:
+    def _change(self, noise: Noise) -> list[str]:
         """Return how one answer is changed."""
         if isinstance(noise, Number):
             kernel = _KERNELS[self.language][noise.kernel]
@@ -508,15 +611,18 @@ class _Words:
                 self.text("limited", **self._ends(noise)),
                 self.text("noise", kernel=kernel, deviation=deviation),
             ]
-        if noise.has_table:
+        if isinstance(noise, Choice) and noise.has_table:
             most = self.number(f"{_up(100 * noise.keep, 6)} %")
             return [self.text("changed"), self.text("kept at most", chance=most)]
         chance = self.number(f"{100 * noise.keep:.6g} %")
         if chance == "100 %":  # it is below 1, and never shown as 1
             chance = self.text("more than", chance=self.number("99.9999 %"))
+        if isinstance(noise, Report):
+            numbers = {"count": noise.count, "size": noise.size, "chance": chance}
+            return [self.text("together"), self.text("subset", **numbers)]
         return [self.text("changed"), self.text("kept", chance=chance)]
 
-    def about_question(self, noise: Choice | Number, delta: float) -> str:
+    def about_question(self, noise: Noise, delta: float) -> str:
         """Return how one answer is changed, and what it gives away."""
         epsilon, delta = _cost([noise], delta)
         texts = [*self._change(noise), self.about_delta(delta)]
@@ -527,7 +633,7 @@ class _Words:
             texts += [self.text("any"), self._factor("factor", epsilon, delta)]
         return " ".join(filter(None, texts))
 
-    def about_all(self, noises: Sequence[Choice | Number], delta: float) -> str:
+    def about_all(self, noises: Sequence[Noise], delta: float) -> str:
         """Return what all answers together give away."""
         epsilon, delta = _cost(noises, delta)
         texts = [self.about_delta(delta)]
@@ -536,6 +642,8 @@ class _Words:
         else:
             texts += [self.text("all weak")] if epsilon > _WEAK else []
             texts.append(self._factor("all factor", epsilon, delta))
+        if isinstance(noises[0], Report):
+            texts.append(self.text("each"))
         return " ".join(filter(None, [*texts, self.text("rest")]))
 
     def _factor(self, key: str, epsilon: float, delta: float) -> str:
@@ -723,8 +831,14 @@ class Survey(NamedTuple):
     """A survey that was checked. Its id is a hash of everything else in it."""
 
     content: Mapping[str, Any]  # the JSON value of the file
-    noises: Mapping[str, Choice | Number]  # of each question, by its name
+    noises: Mapping[str, Answers | Number]  # of each question, by its name
+    report: Report | None  # of all answers together; then no question has noise of its own
     data: bytes  # of the file
+
+    @property
+    def parts(self) -> dict[Any, Any]:
+        """What is drawn: an answer to each question, by its name, or (None) one report."""
+        return dict(self.noises) if self.report is None else {None: self.report}
 
     @property
     def id(self) -> str:
@@ -745,6 +859,7 @@ def make_survey(
     language: str = "en",
     *,
     about: Mapping[str, str] = MappingProxyType({}),
+    report: Mapping[str, Any] | None = None,
 ) -> Survey:
     """Return a survey whose guarantees are computed from its numbers.
 
@@ -752,6 +867,7 @@ def make_survey(
     high), and a ``noise``: keep, table, or kernel and variance. ``label`` is the name of a question
     with states, that the others may be used to predict. ``delta`` is that at which the epsilon of
     Gaussian noise is computed. ``about`` has what the organisers say: all of `ABOUT`, or nothing.
+    With a ``report`` (``size`` and ``keep`` of a `Report`), all questions have states and no noise.
 
     Examples
     --------
@@ -761,15 +877,17 @@ def make_survey(
     """
     if language not in LANGUAGES:
         raise ValueError(f"the language must be {' or '.join(LANGUAGES)}.")
-    noises = {_line(question["name"]): _noise(question) for question in questions}
-    valid_names = all(name and "=" not in name for name in noises)
-    if not valid_names or not 0 < len(noises) == len(questions) or not _differ(noises):
+    asked = {_line(question["name"]): _asked(question, report) for question in questions}
+    valid_names = all(name and "=" not in name for name in asked)
+    if not valid_names or not 0 < len(asked) == len(questions) or not _differ(asked):
         raise ValueError("questions need different names, without an equals sign.")
-    if label not in noises or isinstance(noises[label], Number):
+    if label not in asked or isinstance(asked[label], Number):
         raise ValueError("the label must be the name of a question with possible values.")
-    words, listed = _Words(language), list(noises.values())
-    each = [words.about_question(noise, _number(delta)) for noise in listed]
-    together = words.about_all(listed, delta)
+    survey = Survey({}, asked, None if report is None else Report.of(asked, report), b"")
+    words, noises = _Words(language), list(survey.parts.values())
+    each = [words.about_question(noise, _number(delta)) for noise in noises]
+    each = each * len(questions) if report is not None else each
+    together = words.about_all(noises, delta)
     content: dict[str, Any] = {
         "suffice": "survey",
         "version": _VERSION,
@@ -782,9 +900,10 @@ def make_survey(
             {**question, "guarantee": said} for question, said in zip(questions, each, strict=True)
         ],
         "guarantee": together,
+        **({} if report is None else {"report": dict(report)}),
     }
     content["id"] = _id(_canonical(content))
-    return Survey(content, noises, _canonical(content))
+    return survey._replace(content=content, data=_canonical(content))
 
 
 def read_survey(data: bytes) -> Survey:
@@ -797,7 +916,8 @@ def read_survey(data: bytes) -> Survey:
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
         _check_version(content["version"])
         parts = (content[key] for key in ("label", "delta", "language"))
-        survey = make_survey(content["title"], bare, *parts, about=content["about"])
+        about, report = content["about"], content.get("report")
+        survey = make_survey(content["title"], bare, *parts, about=about, report=report)
         same = _stated_guarantees(content) == _stated_guarantees(survey.content)
         without_id = data.replace(f' "id": "{content["id"]}",\n'.encode(), b"", 1)
     except ValueError as error:
@@ -809,7 +929,7 @@ def read_survey(data: bytes) -> Survey:
     complete = content.keys() == survey.content.keys() and content["suffice"] == "survey"
     if not complete or content["id"] != _id(without_id):
         raise SurveyError("The survey was altered or damaged: its id does not match its contents.")
-    return Survey(content, survey.noises, data)
+    return survey._replace(content=content, data=data)
 
 
 def _id(data: bytes) -> str:
@@ -843,23 +963,34 @@ def _about(texts: Mapping[str, Any]) -> dict[str, str]:
     return dict(texts)
 
 
-def _noise(question: Mapping[str, Any]) -> Choice | Number:
-    """Return the noise of a question; whatever is not expected raises."""
-    fields, noise = set(question) - {"name", "noise"}, question["noise"]
+def _asked(
+    question: Mapping[str, Any], report: Mapping[str, Any] | None = None
+) -> Answers | Number:
+    """Return the answers to a question with its noise; whatever is not expected raises."""
     _line(question["text"], 1000)
+    if report is not None:
+        if set(question) != {"name", "text", "states"}:
+            raise ValueError("in a report of all answers, a question has states and no noise.")
+        return Answers(_states(question["states"]))
+    fields, noise = set(question) - {"name", "noise"}, question["noise"]
     if fields == {"text", "range"} and set(noise) == {"kernel", "variance"}:
         low, high = map(_number, question["range"])
         return Number(low, high, _line(noise["kernel"]), _number(noise["variance"]))
     if fields != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
         raise ValueError("a question has states or a range, and noise that fits them.")
-    answers = question["states"]
+    states = _states(question["states"])
+    if "keep" in noise:
+        return Choice(states, _number(noise["keep"]))
+    return Choice(states, [[_number(p) for p in row] for row in noise["table"]])
+
+
+def _states(answers: Any) -> list[Any]:
+    """Return possible answers that look different from each other."""
     check = _line if isinstance(answers, list) and isinstance(answers[0], str) else _integer
     states = [check(state) for state in answers]
     if not _differ(states):
         raise ValueError("states must look different from each other.")
-    if "keep" in noise:
-        return Choice(states, _number(noise["keep"]))
-    return Choice(states, [[_number(p) for p in row] for row in noise["table"]])
+    return states
 
 
 # Text from a survey is data: it is shown in quotes. It can neither steer a terminal nor look like
@@ -956,11 +1087,10 @@ def respond(
         If a truth is missing or not a possible answer, or the memory was changed.
     """
     book = memory if isinstance(memory, Memory) else Memory(memory)
-    entries = {name: MemoryEntry("answer", survey.id, name) for name in survey.noises}
-    before = [name for name in entries if entries[name] in book.values]
-    if not truths.keys() <= entries.keys():
+    before = [name for name in survey.noises if _entry_of(survey, name) in book.values]
+    if not truths.keys() <= survey.noises.keys():
         raise ValueError("There is a truth for a name that no question has. Remove it.")
-    if missing := [name for name in entries if name not in before and name not in truths]:
+    if missing := [n for n in survey.noises if n not in before and n not in truths]:
         raise ValueError(f"There is no truth for {', '.join(map(_quoted, missing))}.")
     indices: dict[str, int] = {}
     for name, truth in truths.items():
@@ -968,16 +1098,26 @@ def respond(
             indices[name] = survey.noises[name].locate(truth)
         except ValueError as error:
             raise ValueError(f"{_quoted(name)}: {error}") from None
-    cost = _cost(list(survey.noises.values()), survey.content["delta"])
+    cost = _cost(list(survey.parts.values()), survey.content["delta"])
     book.get_or_draw(MemoryEntry("cost", survey.id, None), lambda: list(cost))
     token = book.get_or_draw(MemoryEntry("token", survey.id, None), lambda: f"{_bits(128):032x}")
-    answers = {}
-    for name, noise in survey.noises.items():
-        answers[name] = book.get_or_draw(entries[name], lambda: noise.draw(indices[name]))  # noqa: B023  # now
-        if not noise.fits(answers[name]):
+    drawn: dict[str | None, Any] = {}
+    for part, noise in survey.parts.items():
+        true: Any = indices.get(part or "")
+        if part is None:
+            true = [indices.get(question) for question in survey.noises]
+        entry = MemoryEntry("answer", survey.id, part)
+        drawn[part] = book.get_or_draw(entry, lambda: noise.draw(true))  # noqa: B023  # now
+        if not noise.fits(drawn[part]):
             raise ValueError("The memory was changed: it holds a value that no answer can have.")
     head = {"suffice": "answer", "version": 1, "survey": survey.id, "token": token}
-    return _canonical({**head, "answers": answers}), before
+    body = {"answers": drawn} if survey.report is None else {"report": drawn[None]}
+    return _canonical({**head, **body}), before
+
+
+def _entry_of(survey: Survey, name: str) -> MemoryEntry:
+    """Return the entry of a memory that holds what was drawn for a question."""
+    return MemoryEntry("answer", survey.id, None if survey.report is not None else name)
 
 
 def respond_to_file(
@@ -1008,7 +1148,7 @@ def respond_to_file(
         raise ValueError("Write a truth as NAME=VALUE, or in a file as {NAME: VALUE}.")
     true_answers |= dict(item.split("=", 1) for item in given)
     for name in survey.noises if sys.stdin.isatty() else ():
-        if name not in true_answers and MemoryEntry("answer", survey.id, name) not in book.values:
+        if name not in true_answers and _entry_of(survey, name) not in book.values:
             true_answers[name] = _ask(survey, name)
     sheet, before = respond(survey, true_answers, book)
     if before:
@@ -1038,7 +1178,7 @@ def _write_once(output: Path, sheet: bytes) -> None:
 
 def _about_all(survey: Survey) -> str:
     """Return what all answers give away, in the program's present words."""
-    noises = list(survey.noises.values())
+    noises = list(survey.parts.values())
     return _Words(survey.language).about_all(noises, survey.content["delta"])
 
 
@@ -1049,7 +1189,8 @@ def _show_question(survey: Survey, name: str) -> None:
     _say("\n" + words.text("question", index=names.index(name) + 1, count=len(names)))
     _show(f"{_quoted(name)}: {_quoted(texts[name])}" if texts[name] else _quoted(name))
     _show(words.text("answers", answers=words.answers(noise)))
-    _say(words.about_question(noise, survey.content["delta"]))
+    drawn: Any = survey.report or noise
+    _say(words.about_question(drawn, survey.content["delta"]))
 
 
 def _ask(survey: Survey, name: str) -> str:

@@ -28,6 +28,8 @@
       serves: "Whoever serves this page could change it. The offline page has a published hash, and participant.py can be read by everybody.",
       question: "Question {index} of {count}",
       stay: "{kept} of {of} people's answers stay as they are. The others are changed at random.",
+      "true one": "{size} of all {count} combinations of answers are sent. For {kept} of 100 people, the true one is among them.",
+      combinations: "{size} combinations of answers, of which one may be true",
       "stay at most": "At most {kept} of {of} people's answers stay as they are. The others are changed at random.",
       move: "About {moved} of 100 people's numbers are moved by more than {by}.",
       number: "A number from {low} to {high}",
@@ -86,6 +88,8 @@
       serves: "Wer diese Seite ausliefert, könnte sie verändern. Die Offline-Seite hat einen veröffentlichten Hash, und participant.py kann jeder lesen.",
       question: "Frage {index} von {count}",
       stay: "Von {of} Menschen bleiben die Antworten von {kept}, wie sie sind. Die anderen werden zufällig verändert.",
+      "true one": "Von allen {count} Kombinationen von Antworten werden {size} gesendet. Bei {kept} von 100 Menschen ist die wahre darunter.",
+      combinations: "{size} Kombinationen von Antworten, von denen eine wahr sein kann",
       "stay at most": "Von {of} Menschen bleiben die Antworten von höchstens {kept}, wie sie sind. Die anderen werden zufällig verändert.",
       move: "Von 100 Menschen werden die Zahlen von etwa {moved} um mehr als {by} verschoben.",
       number: "Eine Zahl von {low} bis {high}",
@@ -288,9 +292,23 @@
     return "";
   });
 
+  // The answers of a combination with a number, in the order of the questions.
+  function combination(number) {
+    const names = [];
+    for (const { states } of [...survey.noises.values()].reverse()) {
+      names.unshift(String(states[number % states.length]));
+      number = Math.floor(number / states.length);
+    }
+    return names.join(" / ");
+  }
+
   function receipt(record, heading) {
-    const answers = JSON.parse(record.sheet).answers;
+    const { answers, report } = JSON.parse(record.sheet);
     const list = element("dl");
+    if (report) {
+      const shown = report.map((number) => element("li", {}, combination(number)));
+      return [line(say(heading)), line(say("combinations", { size: shown.length })), element("ul", {}, ...shown)];
+    }
     for (const question of survey.content.get("questions")) {
       const name = question.get("name");
       list.append(element("dt", {}, question.get("text") || name), element("dd", {}, String(answers[name])));
@@ -334,7 +352,12 @@
 
   // The questions.
 
-  function odds(noise) {
+  function odds(one) {
+    const noise = survey.report || one;
+    if (survey.report) {
+      const kept = Math.ceil(100 * noise.keep - 1e-9); // rounded up: it never flatters
+      return say("true one", { kept, size: noise.size, count: noise.count });
+    }
     if (noise.states === undefined) {
       const moved = noise.kernel === "laplace" ? 24 : 32; // 100 e^-sqrt(2); outside one deviation
       return say("move", { moved, by: number(noise.deviation) });

@@ -119,6 +119,19 @@ def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
     return mechanism.release(*labelled(classes, seed), bags, ledger=None)
 
 
+def reports(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.survey import AnswerForm, _DeclaredReports, new_survey
+    from suffice.participant import respond
+
+    other = "c" if pipeline is None and seed else "b"  # an owner of their own asks something else
+    asked = {"y": list(range(classes)), "x": ["a", other]}
+    survey = new_survey("T", states=asked, label="y", epsilon=1.0, report="whole")
+    form, declared = AnswerForm(survey), _DeclaredReports(survey)
+    sheets = (respond(survey, {"y": k % classes, "x": "a"}, None)[0] for k in range(ROWS))
+    counts = form.columns(form.read(sheet)[1] for sheet in sheets)
+    return declared.release(counts, tuple(asked["y"]), declared.guarantees(0.0))
+
+
 def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
     from suffice.owner.parties.contribution import AuxiliaryRows
     from suffice.owner.parties.ensemble import PrivateEnsemble
@@ -136,6 +149,7 @@ MAKERS = {
     "mean-operator": mean_operator,
     "label-responses": label_responses,
     "responses": responses,
+    "reports": reports,
     "rados": rados,
     "moments": moments,
     "target-moments": target_moments,
@@ -166,6 +180,7 @@ WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
 WRONG_VALUES |= {
     "shares": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, 1.0, -0.5)] + [a + 1e-8],
     "sizes": lambda a: [np.zeros_like(a), -a],
+    "counts": lambda a: [-a],
     "nodes": lambda a: [np.full_like(a, v) for v in (-2, 0)],
     "noisy": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, -np.inf, 2.0**1000, 1e4)],
 }
@@ -179,6 +194,19 @@ WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and 
         [{"name": "x"}],
         [{"name": "x", "range": [0, 1], "noise": {"keep": 0.8}}],
         [{"name": "x", "integers": [0, 1], "noise": {"keep": 0.8}}] * 2,
+    ),
+    "questions": (
+        None,
+        "x",
+        [],
+        [1],
+        [["x"]],
+        [["x", ["a"]]],
+        [["x", ["a", "a"]]],
+        [["x", [True, False]]],
+        [["x", ["a", 1]]],
+        [["x", ["a", "b"]]] * 2,
+        [[1, [0, 1]]],
     ),
     "positive": ([], None, -1.5, 0, np.nan, np.inf, "1"),
     "non-negative": ([], None, -1.5, np.nan, np.inf, "1"),

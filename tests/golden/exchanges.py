@@ -23,6 +23,7 @@ SURVEYS = {
         f"{STATES} {GAUSSIAN} --language de --label grade",
         ("--title", "Nach der Klinik", "--text", "sick=Waren Sie krank?"),
     ),
+    "whole": ("--states sick=no,yes --states grade=1..5 --epsilon 1 --report whole", ()),
     "matrix": ("--states sick=no,yes,unsure --matrix sick=table.json", ("--title", "One")),
 }
 MATRIX = [[0.8, 0.2, 0.1], [0.1, 0.7, 0.1], [0.1, 0.1, 0.8]]

@@ -13,6 +13,7 @@ import json
 import math
 import random
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,7 +79,7 @@ def ours(data, truths, streams):
             patched.setattr(participant, "secrets", SimpleNamespace(token_bytes=token_bytes))
             sheet, _ = participant.respond(survey, truths, None)
         sheets.append([sheet.decode(), taken[0]])
-    noises = list(survey.noises.values())
+    noises = list(survey.parts.values())
     return {"sheets": sheets, "cost": list(participant._cost(noises, survey.content["delta"]))}
 
 
@@ -113,6 +114,22 @@ def by_table(name, states, rows):
 def number(name, low, high, kernel, variance):
     noise = {"kernel": kernel, "variance": variance}
     return {"name": name, "text": "How many?", "range": [low, high], "noise": noise}
+
+
+def silent(name, states):
+    """Return a question whose answer is a part of a report."""
+    return {"name": name, "text": "", "states": list(states)}
+
+
+def least_keep(size, count):
+    """Return the least probability of a report that hides anything at all."""
+    return next(p for p in _rising(size / count) if int(p * 2.0**64) * count > size * 2**64)
+
+
+def _rising(p):
+    while True:
+        p = math.nextafter(p, 1)
+        yield p
 
 
 VOTE = keeping("vote", ["no", "yes"], 0.75)
@@ -181,12 +198,23 @@ def crafted():
     yield [keeping(name, ["1", "2"], 0.7) for name in names], dict.fromkeys(names, "2"), 0
 
 
+def reports():
+    """Yield surveys with a report of all answers: questions, truths, delta and the report."""
+    pair, many = [silent("a", "xy"), silent("b", [1, 2, 3])], [silent(n, range(4)) for n in "abcde"]
+    for size, keep in ((1, 0.9999), (2, 0.6), (5, 0.84), (1, 1 - 2.0**-53), (3, least_keep(3, 6))):
+        for truths in ({"a": "x", "b": 1}, {"a": "y", "b": 3}):
+            yield pair, truths, 0, {"size": size, "keep": keep}
+    for size, keep in ((275, 0.5), (1, 0.001), (120, 0.265), (1, 1 - 1e-8)):
+        yield many, dict.fromkeys("abcde", 3), 0.01, {"size": size, "keep": keep}
+    yield [silent("q", range(256))], {"q": 255}, 0, {"size": 69, "keep": 0.5}
+
+
 def signed_zeros(questions):
     """Return bytes with which the noise of the first question, a number, is -0 before it is drawn.
 
     They are a token, no bit at all for u, and bits that end both coins and then ask for a minus.
     """
-    noise = participant._noise(questions[0])
+    noise = participant._asked(questions[0])
     scale = noise.scale
     top = scale.numerator if noise.kernel == "laplace" else math.floor(scale) + 1
     size = -(-(top - 1).bit_length() // 8)
@@ -194,8 +222,17 @@ def signed_zeros(questions):
 
 
 def at_random(rng):
-    """Return the questions, truths and delta of one survey."""
+    """Return the questions, truths and delta of one survey, and perhaps a report."""
     questions, truths = [], {}
+    if rng.random() < 0.25:
+        sizes = [rng.randint(2, 6) for _ in range(rng.randint(1, 3))]
+        questions = [silent(f"{rng.choice('abcäñ中')}{k}", range(n)) for k, n in enumerate(sizes)]
+        count, epsilon = math.prod(sizes), rng.uniform(0.05, 12)
+        size = min(max(1, round(count / (math.exp(epsilon) + 1))), count - 1)
+        odds = size * math.exp(epsilon)
+        report = {"size": size, "keep": odds / (odds + count - size)}
+        truths = {q["name"]: rng.choice(q["states"]) for q in questions}
+        return questions, truths, rng.choice([0, 1e-6]), report
     for place in range(rng.randint(1, 4)):
         name, sort = f"{rng.choice('abcäñ中')}{place}", rng.randrange(4) if place else 0
         if sort == 0:
@@ -220,24 +257,30 @@ def at_random(rng):
     return questions, truths, rng.choice([1e-6, 1e-5, 10 ** rng.uniform(-12, -1.01)])
 
 
-def vector(questions, truths, delta, language, streams):
+def vector(questions, truths, delta, report, *given):
+    language, streams = given
     label = next(q["name"] for q in questions if "states" in q)
     about = SAID if len(questions) % 2 else {}
-    survey = participant.make_survey("Ein Titel", questions, label, delta, language, about=about)
+    survey = participant.make_survey(
+        "Ein Titel", questions, label, delta, language, about=about, report=report
+    )
     return survey.data, truths, streams
 
 
 def draws(surveys: int, sheets: int):
     """Yield surveys with the random bytes of so many sheets each; crafted ones come first."""
-    for place, (questions, truths, delta) in enumerate(crafted()):
+    for place, (questions, truths, delta, *report) in enumerate(chain(crafted(), reports())):
         streams = [stream(f"{place} {sheet}") for sheet in range(sheets)]
         if "range" in questions[0]:
             streams[0] = signed_zeros(questions)
-        yield vector(questions, truths, delta, participant.LANGUAGES[place % 2], streams)
+        language = participant.LANGUAGES[place % 2]
+        yield vector(questions, truths, delta, *(report or [None]), language, streams)
     rng = random.Random(34)
     for place in range(surveys):
         streams = [stream(f"random {place} {sheet}") for sheet in range(sheets)]
-        yield vector(*at_random(rng), participant.LANGUAGES[place % 2], streams)
+        questions, truths, delta, *report = at_random(rng)
+        language = participant.LANGUAGES[place % 2]
+        yield vector(questions, truths, delta, *(report or [None]), language, streams)
 
 
 # What is refused.
@@ -293,6 +336,20 @@ EDITS = [  # where, and what stands there instead
 ]  # fmt: skip
 
 
+REPORTED = [silent("a", "xy"), silent("b", [1, 2, 3])]
+REPORT_EDITS = [
+    *[(("report",), value) for value in (None, [], 3, {}, GONE, {"size": 2}, {"keep": 0.6})],
+    *[(("report", "size"), value) for value in (0, -1, 6, 7, 5, 3, 2.0, "2", True, None, 10**30)],
+    *[(("report", "keep"), value) for value in (
+        0, 1, 1 / 3, math.nextafter(1 / 3, 1), 1 - 2.0**-53, 1 - 2.0**-60, "x", None, True, -1.0)],
+    (("report", "more"), 1), (("questions", 0, "noise"), {"keep": 0.75}),
+    *[(("questions", 0, key), GONE) for key in ("text", "states", "guarantee")],
+    *[(("questions", 1, "states"), value) for value in ([], [1], list(range(513)), ["a", "a"])],
+    *[(("questions", 1, "states"), list(range(count))) for count in (256, 257)],
+    (("questions", 1, "range"), [0, 1]), (("guarantee",), "This is safe."),
+]  # fmt: skip
+
+
 def sealed(content) -> bytes:
     """Return the bytes of a survey's file with the id that they have."""
     bare = {key: value for key, value in content.items() if key != "id"}
@@ -305,7 +362,8 @@ def reworded(content) -> dict:
     try:
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
         title, *rest = (content[key] for key in ("title", "label", "delta", "language"))
-        made = participant.make_survey(title, bare, *rest, about=content["about"]).content
+        own = {key: content[key] for key in ("about", "report") if key in content}
+        made = participant.make_survey(title, bare, *rest, **own).content
     except Exception:  # noqa: BLE001  # then its words are those of another survey
         return content
     questions = [
@@ -318,6 +376,7 @@ def reworded(content) -> dict:
 def refusals() -> tuple[bytes, ...]:
     """Return the bytes of surveys, most of which are to be refused."""
     good = participant.make_survey("T", BASE, "vote", about=SAID).data
+    whole = participant.make_survey("T", REPORTED, "a", report={"size": 2, "keep": 0.6}).data
     spelled = good.replace(b'"keep": 0.75', b'"keep": 0.750')
     line = next(line for line in good.splitlines(keepends=True) if line.startswith(b' "id"'))
     again = hashlib.sha256(spelled.replace(line, b"")).hexdigest()
@@ -336,8 +395,11 @@ def refusals() -> tuple[bytes, ...]:
         good.replace(b' "title"', b' "title": "T",\n "title"'), 300 * b"[" + 300 * b"]",
         good.replace(b"epsilon = 1.1", b"epsilon = 1.0"), good.replace(b"75 %", b"65 %"),
     ]  # fmt: skip
-    for place, value in EDITS:
-        content = json.loads(good)
+    files += [whole, whole.replace(b"0.6", b"0.7"), whole.replace(b"2 are sent", b"3 are sent")]
+    for data, place, value in [
+        *((good, *edit) for edit in EDITS), *((whole, *edit) for edit in REPORT_EDITS)
+    ]:  # fmt: skip
+        content = json.loads(data)
         *path, last = place
         inner = content
         for key in path:
@@ -382,7 +444,7 @@ def test_both_draw_the_same_from_the_same_bytes_ten_thousand_times(twin):
 @pytest.mark.audit
 def test_a_table_of_64_answers_is_the_same_in_both(twin):
     rows = mixed_rows(random.Random(64), 64)
-    arguments = vector([by_table("q", range(64), rows)], {"q": 63}, 0, "en", [stream(64)])
+    arguments = vector([by_table("q", range(64), rows)], {"q": 63}, 0, None, "en", [stream(64)])
     assert agree(ours(*arguments), twin(*arguments))
 
 
@@ -413,6 +475,13 @@ FAULTS = {
     "version unchecked": ('require(member(content, "version") === VERSION', "require(true"),
     "organisers unchecked": ("    checkAbout(member", "    if (0) checkAbout(member"),
     "text unchecked": ("<= most && plain(value) === value", "<= most"),
+    "one word more kept": (
+        "randomBits(source, 64) < this.threshold",
+        "randomBits(source, 64) <= this.threshold",
+    ),
+    "the truth among the others": ("if (other >= number) other += 1n;", ""),
+    "a combination twice": ("if (!others.includes(other)) others", "others"),
+    "sent in the order of drawing": (".sort((x, y) => x - y)", ""),
     "one word more": ("while (word >= weights[answer])", "while (word > weights[answer])"),
 }  # fmt: skip
 
@@ -421,7 +490,10 @@ FAULTS = {
 def vectors():
     """Return surveys with what participant.py makes of them, a sheet each."""
     word = participant.Choice(["no", "yes"], 0.75).weights(1)[0].to_bytes(8, "big")
-    drawn = [vector([VOTE], {"vote": "yes"}, 0, "en", [bytes(16) + word]), *draws(20, 1)]
+    drawn = [vector([VOTE], {"vote": "yes"}, 0, None, "en", [bytes(16) + word]), *draws(20, 1)]
+    some = participant.Report([2, 3], 2, 0.6)
+    edge = [bytes(16) + some.threshold.to_bytes(8, "big") + stream(7)]
+    drawn.append(vector(*next(islice(reports(), 2, 3)), "en", edge))
     refused = [(data, TRUTHS, []) for data in refusals()]
     listed = [one for pair in itertools.zip_longest(drawn, refused) for one in pair if one]
     return [(arguments, ours(*arguments)) for arguments in listed]

@@ -1,5 +1,6 @@
 """Randomised records: an owner's, cell by cell, and the answers of participants themselves."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from suffice.audit.case import CHEAP, SOME, Case, Flaw, Subject, claim
 from suffice.audit.scores import log_density
 from suffice.audit.search import DataSet, Space
 from suffice.owner.responses import Lattice, RandomizedResponse, channel_of, response_of
-from suffice.participant import Choice, Number, Randomizer
+from suffice.participant import Choice, Number, Randomizer, Report
 from suffice.privacy.guarantee import Unit
 from suffice.privacy.noise import Noise
 from suffice.releases.columns import Added, Flips
@@ -129,6 +130,13 @@ def cases() -> Iterator[Case]:
         Flaw("memory lost", "the same question gets a new random answer, three times", SOME,
              answers=3),
     )  # fmt: skip
+    report = Report([2, 3], 2, 0.6)
+    yield from _ParticipantReport(report).cases(
+        "participant, a report", SOME,
+        Flaw("truth too often", "the true combination is sent too often",
+             report=Report([2, 3], 2, 0.75)),
+        Flaw("memory lost", "a second report is drawn for the same answers", answers=2),
+    )  # fmt: skip
     for kernel, variance, delta in (("laplace", 2.0, 0.0), ("gaussian", 0.5, 0.01)):
         thin = Number(0.0, 1.0, kernel, variance / 4)
         yield from _ParticipantNumber(Number(0.0, 1.0, kernel, variance), delta).cases(
@@ -155,6 +163,33 @@ class _ParticipantChoice(Subject):
         states, code = self.question.states, self.question.locate(data[0])
         drawn = [states.index(self.question.draw(code)) for _ in range(times * self.answers)]
         return np.array(drawn).reshape(times, self.answers)
+
+
+@dataclass(frozen=True)
+class _ParticipantReport(Subject):
+    """A participant's reports of all answers together."""
+
+    kind = "reports"
+    report: Report
+    answers: int = 1
+
+    def stated(self) -> dict[str, Any]:
+        return {"claimed": self.report.pure, "delta": 0.0}
+
+    def space(self) -> Space:
+        return Space(tuple(range(states) for states in self.report.states), unit="record")
+
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
+        drawn = [self.report.draw(data) for _ in range(times * self.answers)]
+        return np.array(drawn).reshape(times, -1)
+
+    def logs(self, outputs: np.ndarray, data: DataSet) -> np.ndarray:
+        report, number = self.report, self.report.locate(data)
+        kept = report.keep / math.comb(report.count - 1, report.size - 1)
+        left = (1 - report.keep) / math.comb(report.count - 1, report.size)
+        sheets = outputs.reshape(len(outputs), -1, report.size)
+        holds = (sheets == number).any(axis=2)
+        return np.asarray(np.where(holds, math.log(kept), math.log(left)).sum(axis=1))
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,11 @@ class _New(OutputFile):
         help="Epsilon of an answer, for example 1, instead of --flip; NAME=2: of one question.",
         **_by_question("--epsilon"),
     )
+    report: str = privacy_option(
+        "per-question",
+        "per-question: every answer is changed on its own; whole: all of them together, for few"
+        " combinations of answers and one --epsilon.",
+    )
     matrix: dict[str, str] = privacy_option(
         (),
         "NAME=FILE: probabilities as JSON rows; row i, column j is that of answer i if j is true"
@@ -154,6 +159,13 @@ class _New(OutputFile):
             "epsilon": {**_same_for(rest, costs.others), **costs.named},
         }
 
+    def whole(self) -> dict[str, Any]:
+        """Return the one epsilon of a report of all answers."""
+        costs = ByColumn.of(self.epsilon)
+        if costs.named or costs.others is None or self.matrix:
+            raise ParameterError("Use --report whole with one --epsilon for all, and no --matrix.")
+        return {"flip": self.flip, "epsilon": costs.others}
+
     def check_noise(self) -> None:
         """Raise if noise on numbers is described where there is none, or none reads a delta."""
         if not self.ranges:
@@ -178,14 +190,15 @@ def new(survey: _New) -> None:
         survey.title,
         states=survey.states,
         ranges=numbers,
-        **survey.flips(),
-        noise={**_same_for(numbers, variances.others), **variances.named},
+        **(survey.flips() if survey.report != "whole" else survey.whole()),
+        noise=None if not numbers else {**_same_for(numbers, variances.others), **variances.named},
         kernel=survey.kernel or "laplace",
         texts=dict(survey.texts),
         label=survey.label,
         delta=1e-6 if survey.delta is None else survey.delta,
         language=survey.language,
         about=survey.about(),
+        report=survey.report,
     )
     write_whole(survey.output, made.data, overwrite=survey.force)
     if survey.json:

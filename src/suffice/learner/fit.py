@@ -431,6 +431,9 @@ _LEARNING: dict[str, Learning] = {
         lambda options: _class_of("SpreadClassifier")(**options),
         lambda _: ("lam", "class_weight"),
     ),
+    "reports": Learning(
+        lambda options: _class_of("SpreadClassifier")(**options), lambda _: ("lam",)
+    ),
     "rados": Learning(
         _of_rados,
         lambda options: (

@@ -7,13 +7,16 @@ kind go together; with keep-else-uniform noise the sum is b sum_k R_k + (a - b) 
 and no matrix is needed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from suffice.errors import ParameterError
+from suffice.learner.reports import Reports, question_columns
+from suffice.models.simplex import nearest_proportions
 from suffice.releases.columns import Added, Flips, SpreadColumn
 from suffice.releases.release import Release
 
@@ -148,8 +151,12 @@ def release_frequencies(
 ) -> list[Frequencies]:
     """Return the proportions of the label, then of every discrete column, of a release of answers.
 
-    ``method`` and ``level`` are those of `estimate_frequencies`.
+    ``method`` and ``level`` are those of `estimate_frequencies`. Of whole-record reports, the last
+    proportions are those of all combinations of answers, and "likelihood" is the distribution that
+    is nearest to the unbiased estimate.
     """
+    if release.kind == "reports":
+        return reported_frequencies(release, method, level)
     if "channel" not in release.arrays:
         raise ParameterError(
             f"This {release.kind} release holds no randomised answers. Use a release of responses."
@@ -169,6 +176,23 @@ def release_frequencies(
         estimate_frequencies(cells, noise, states=states, name=name, method=method, level=level)
         for name, states, noise, cells in columns
     ]
+
+
+def reported_frequencies(release: Release, method: str, level: float) -> list[Frequencies]:
+    """Return the proportions of the answers to each question, then of all combinations."""
+    reports, questions = Reports.of(release), question_columns(release)
+    names = [(column.name, column.states or ()) for column in questions]
+    joint = tuple(product(*(states for _, states in names)))
+    wanted = [*zip(names, reports.marginals(), strict=True)]
+    wanted.append((("all answers together", joint), reports.shares.ravel()))
+    found = []
+    for (name, states), shares in wanted:
+        low, high = reports.interval(shares, len(joint) // len(states), level)
+        if method == "likelihood":
+            shares = nearest_proportions(shares[None, :])[0]  # noqa: PLW2901  # a distribution
+        found.append(Frequencies(name, states, shares, low, high, level))
+    found[0] = replace(found[0], name="label")
+    return found
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from suffice.learner.base import (
 )
 from suffice.learner.frequencies import deconvolve, maximum_likelihood, observed_frequencies
 from suffice.learner.problem import matching_rows
+from suffice.learner.reports import invented_records
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread_likelihood import (
     LEAST_VARIANCE,
@@ -263,7 +264,7 @@ class SpreadClassifier(LinearModel):
         Parameters
         ----------
         release : Release or sequence of Release
-            Releases of kind responses or label-responses. Several are merged first.
+            Releases of kind responses, reports or label-responses. Several are merged first.
         X : array, table or path, optional
             Of label-responses only: the public rows that the labels belong to, in their order.
         progress : callable, optional
@@ -277,6 +278,12 @@ class SpreadClassifier(LinearModel):
         OptimisationError
         """
         merged = merge(release)
+        if merged.kind == "reports":
+            self._learn_from((merged,))
+            rows, codes = invented_records(merged, coordinates)
+            classes = np.eye(len(merged.classes))
+            self.lam_ = 1e-4 if self.lam == "auto" else float(self.lam)  # the noise was smoothed
+            return self._maximise(SpreadLikelihood(CleanFeatures(rows), codes, classes))
         channel, codes = (
             merged.array(name, "randomised labels") for name in ("channel", "answers")
         )
@@ -327,14 +334,20 @@ class SpreadClassifier(LinearModel):
             if self.lam == "auto"
             else float(self.lam)
         )
-        self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
-            likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
-        )
-        self.slope_, self.probability_error_ = 1.0, 0.0
+        self._maximise(likelihood)
         if self.lam == "auto" and not exact:
             link = held_out_link(likelihood, self.lam_, max_iter=int(self.max_iter), seed=seed)
             self.slope_, self.probability_error_ = link.slope, link.error
             self.theta_ = likelihood.linked(self.theta_, link.slope, link.shift)
+        self.likelihood_ = -likelihood(self.theta_)[0]
+        return self
+
+    def _maximise(self, likelihood: SpreadLikelihood) -> "SpreadClassifier":
+        """Find the weights of largest likelihood at the penalty that was chosen."""
+        self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
+            likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
+        )
+        self.slope_, self.probability_error_ = 1.0, 0.0
         self.likelihood_ = -likelihood(self.theta_)[0]
         return self
 

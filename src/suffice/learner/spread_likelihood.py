@@ -34,7 +34,7 @@ from suffice.learner.calibration import Calibration, calibrate_by_labels
 from suffice.learner.frequencies import deconvolve, observed_frequencies
 from suffice.learner.weak import FOLDS
 from suffice.models.problem import one_blas_thread
-from suffice.releases.columns import Added, Flips, SpreadColumn
+from suffice.releases.columns import Added, DeclaredColumn, Flips, SpreadColumn
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
@@ -348,7 +348,7 @@ def check_prior(records: Corrupted, prior: Prior) -> None:
             )
 
 
-def coordinates(column: SpreadColumn) -> np.ndarray:
+def coordinates(column: DeclaredColumn) -> np.ndarray:
     """Return what each state of a discrete column becomes, (states, width)."""
     states = column.states or ()
     if not column.numeric:

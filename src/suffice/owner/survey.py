@@ -6,6 +6,7 @@ the answers.
 """
 
 import hashlib
+import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,15 +24,22 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import utc_now
 from suffice.owner.mechanism import Mechanism, Payment, Procedure, Public, make_release
-from suffice.owner.responses import DeclaredRecords, RandomizedResponse, channel_of, response_of
+from suffice.owner.responses import (
+    DeclaredRecords,
+    RandomizedResponse,
+    cell_guarantees,
+    channel_of,
+    response_of,
+)
 from suffice.owner.source import Source
 from suffice.participant import MOST_BYTES, Survey
-from suffice.privacy.events import check_delta
-from suffice.privacy.guarantee import Assumption, Budget, Guarantee
+from suffice.privacy.events import Pure, check_delta, check_epsilon
+from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Unit
 from suffice.privacy.response import Response
-from suffice.releases.columns import Flips, SpreadColumn
+from suffice.releases.columns import DeclaredColumn, Flips, SpreadColumn, declared_pipeline
 from suffice.releases.file import read_bounded
-from suffice.releases.release import Release
+from suffice.releases.release import Covariance, Part, Release, RowSet
+from suffice.strict_json import canonical
 
 _SHOWN = 10  # of many files that cannot be used
 
@@ -50,6 +58,7 @@ def new_survey(
     delta: float = 1e-6,
     language: str = "en",
     about: Mapping[str, str] | None = None,
+    report: str = "per-question",
 ) -> Survey:
     """Return a survey whose participants change their own answers at random.
 
@@ -80,6 +89,10 @@ def new_survey(
     about
         What the organisers say about themselves: ``organiser``, ``contact``, ``purpose``,
         ``notice`` of data protection, and the date on which answers are ``deleted`` at the latest.
+    report
+        "per-question", or "whole": one report of all answers together, of one ``epsilon``. Then
+        every question has states, with at most 1,024 combinations, and each single answer has this
+        epsilon too.
 
     Raises
     ------
@@ -103,6 +116,28 @@ def new_survey(
                 f"No question is named {name!r}, which has a text (texts, --text). Give it states"
                 " or a range, or remove its text."
             )
+    if report not in {"per-question", "whole"}:
+        raise ParameterError("report must be per-question or whole. Use one of them.")
+    first = next(name for name in names if name in states)
+    settings: dict[str, Any] = {"about": about or {}}
+    if report == "whole":
+        if ranges or flip is not None or noise is not None or not isinstance(epsilon, int | float):
+            raise ParameterError(
+                "A report of all answers has one epsilon, for all questions, and questions with"
+                " possible values only. Use --report whole with --epsilon 1, for example, and"
+                " without --range, --flip, --matrix and noise on numbers."
+            )
+        asked = [
+            {"name": name, "text": (texts or {}).get(name, ""), "states": list(states[name])}
+            for name in names
+        ]
+        try:
+            settings["report"] = report_of([len(q["states"]) for q in asked], epsilon)
+            return participant.make_survey(
+                title, asked, label or first, delta, language, **settings
+            )
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
     if isinstance(noise, Mapping | None) and not (noise or {}).keys() >= (ranges or {}).keys():
         raise ParameterError("Every question for a number needs noise (noise, --noise-variance).")
     for by_name in (flip, epsilon):
@@ -123,13 +158,32 @@ def new_survey(
             question.pop("integers", None)
             question["states"] = list(column.states)
         asked_questions.append(question)
-    first = next(name for name in names if name in states)
     try:
         return participant.make_survey(
-            title, asked_questions, label or first, delta, language, about=about or {}
+            title, asked_questions, label or first, delta, language, **settings
         )
     except ValueError as error:
         raise ParameterError(str(error)) from None
+
+
+def report_of(states: Sequence[int], epsilon: float) -> dict[str, Any]:
+    """Return size and keep of a report that costs at most ``epsilon``, and nearly as much.
+
+    Of k combinations, size = round(k / (e^epsilon + 1)), at least one and not all; the true one is
+    in with the probability size e^epsilon / (size e^epsilon + k - size) (Ye and Barg 2018).
+
+    Examples
+    --------
+    >>> report_of([2, 2, 2], 1.0)["size"]
+    2
+    """
+    most = 30.0  # epsilon: beyond it floats lie too close to one
+    count, odds = math.prod(states), math.exp(min(check_epsilon(epsilon), most))
+    size = min(max(1, round(count / (odds + 1))), count - 1)
+    keep = size * odds / (size * odds + count - size)
+    while participant.Report(states, size, keep).pure > epsilon:  # keep is a float
+        keep -= 2.0**-53
+    return {"size": size, "keep": keep}
 
 
 def _chance(name: str, states: Sequence[Any], flip: Any, epsilon: Any) -> Any:
@@ -186,24 +240,28 @@ class AnswerForm:
     """Reads the answers to one survey: each is checked, and packed as one row of bytes.
 
     A row has one byte for each question with states, the number of the state, and eight for each
-    number (IEEE 754, the smallest byte first), in the order of the survey.
+    number (IEEE 754, the smallest byte first), in the order of the survey. The row of a report of
+    all answers has a bit for each combination, those that were sent set.
     """
 
     def __init__(self, survey: Survey) -> None:
         self.survey = survey
+        self._part = "answers" if survey.report is None else "report"
         self._codes = {
             name: {state: code for code, state in enumerate(noise.states)}
             for name, noise in survey.noises.items()
             if isinstance(noise, participant.Choice)
         }
         kinds = ["u1" if name in self._codes else "<f8" for name in survey.noises]
+        if survey.report is not None:  # a bit for each combination
+            kinds = ["u1"] * -(-survey.report.count // 8)
         self._row = np.dtype([(f"{k}", kind) for k, kind in enumerate(kinds)])
         self._pack = struct.Struct("<" + "".join("B" if k == "u1" else "d" for k in kinds)).pack
 
     def read(self, data: bytes) -> tuple[str, bytes]:
         """Return token and row of an answer file, after checking all of it."""
         sheet = strict_json.parse(data)
-        fields = {"suffice", "version", "survey", "token", "answers"}
+        fields = {"suffice", "version", "survey", "token", self._part}
         if not isinstance(sheet, dict) or set(sheet) != fields or sheet["suffice"] != "answer":
             raise CorruptFileError("it is not an answer to a survey.")
         if sheet["version"] is True or sheet["version"] != 1:
@@ -212,7 +270,12 @@ class AnswerForm:
             raise CorruptFileError("it answers another survey.")
         if not re.fullmatch("[0-9a-f]{32}", strict_json.text(sheet["token"])):
             raise CorruptFileError("its token is malformed.")
-        answers = sheet["answers"]
+        answers = sheet[self._part]
+        if (report := self.survey.report) is not None:
+            if not report.fits(answers):
+                raise CorruptFileError("its report cannot have come from this survey.")
+            bits = sum(1 << number for number in answers)
+            return sheet["token"], bits.to_bytes(self.row_bytes, "little")
         if not isinstance(answers, dict) or answers.keys() != self.survey.noises.keys():
             raise CorruptFileError("it does not answer every question once.")
         for name, noise in self.survey.noises.items():
@@ -259,7 +322,9 @@ class AnswerForm:
         yield b"".join(rows[token][0] for token in sorted(rows))
 
     def columns(self, blocks: Iterable[bytes]) -> dict[str, np.ndarray]:
-        """Return the arrays of a release of records."""
+        """Return the arrays of a release of records, or the counts of reports, labels first."""
+        if self.survey.report is not None:
+            return {"counts": self.counts(blocks, self.survey.report)}
         parts = [np.frombuffer(block, dtype=self._row) for block in blocks]
         rows = np.concatenate(parts) if parts else np.empty(0, dtype=self._row)
         names, label = list(self.survey.noises), self.survey.content["label"]
@@ -271,6 +336,19 @@ class AnswerForm:
             "codes": np.stack(codes, axis=1) if codes else np.empty((len(rows), 0), np.uint8),
             "values": np.stack(values, axis=1) if values else np.empty((len(rows), 0)),
         }
+
+    def counts(self, blocks: Iterable[bytes], report: participant.Report) -> np.ndarray:
+        """Return how many reports hold each combination, in the order of `columns`."""
+        counts = np.zeros(report.count, dtype=np.int64)
+        together = 2**20 // self.row_bytes * self.row_bytes  # bytes whose bits are counted at once
+        for block in blocks:
+            cells = np.frombuffer(block, dtype=np.uint8)
+            for start in range(0, len(cells), together):
+                part = cells[start : start + together]
+                bits = np.unpackbits(part.reshape(-1, self.row_bytes), axis=1, bitorder="little")
+                counts += bits[:, : report.count].sum(axis=0, dtype=np.int64)
+        place = list(self.survey.noises).index(self.survey.content["label"])
+        return np.ascontiguousarray(np.moveaxis(counts.reshape(report.states), place, 0)).ravel()
 
     @property
     def row_bytes(self) -> int:
@@ -382,12 +460,67 @@ class _Answers(Source):
 
 
 @dataclass(frozen=True)
+class _DeclaredReports:
+    """Everything about a release of reports that is known before one of them is read."""
+
+    survey: Survey
+
+    @property
+    def columns(self) -> list[DeclaredColumn]:
+        """The questions, the label's first."""
+        asked = [
+            DeclaredColumn(name, answers.states)
+            for name, answers in self.survey.noises.items()
+            if isinstance(answers, participant.Answers)
+        ]
+        return sorted(asked, key=lambda column: column.name != self.survey.content["label"])
+
+    def guarantees(self, delta: float) -> tuple[Guarantee, ...]:
+        """Return the guarantees per label, attribute and record: all are those of the report."""
+        assert self.survey.report is not None  # noqa: S101  # for the type checker
+        event = Pure(self.survey.report.pure)
+        records = cell_guarantees(event, [], delta)[0]
+        return tuple(
+            replace(records, unit=unit) for unit in (Unit.LABEL, Unit.ATTRIBUTE, Unit.RECORD)
+        )
+
+    def release(
+        self,
+        randomised: Mapping[str, np.ndarray],
+        classes: Sequence[Any],
+        guarantees: tuple[Guarantee, ...],
+    ) -> Release:
+        """Return the release of the counts of reports."""
+        report, columns = self.survey.report, self.columns
+        assert report is not None  # noqa: S101  # for the type checker
+        details = {
+            "classes": list(classes),
+            "questions": [[column.name, list(column.states or ())] for column in columns],
+            "mechanism": "subset",
+            "count": report.count,
+            "size": report.size,
+            "keep": report.keep,
+        }
+        counts = randomised["counts"]
+        content = hashlib.sha256(b"randomised reports\0" + canonical(details) + counts.tobytes())
+        rows = RowSet(int(counts.sum()) // report.size, "sha256:" + content.hexdigest())
+        return Release(
+            kind="reports",
+            arrays={"counts": counts},
+            details=details,
+            parts=(Part(rows, guarantees),),
+            pipeline=declared_pipeline(columns[1:]),
+            noise=Covariance("none"),
+        )
+
+
+@dataclass(frozen=True)
 class _Answered(Public):
     """A survey, what it declares of its answers, and how they are read."""
 
     form: AnswerForm
     read: Callable[[], Iterable[bytes]]
-    records: DeclaredRecords
+    records: "DeclaredRecords | _DeclaredReports"
     classes: tuple[Any, ...]
 
     def parts(self) -> Sequence[Stream]:
@@ -432,8 +565,12 @@ class _Sheets:
 class _CollectedRecords(Procedure[_Sheets]):
     """Records that participants randomised on their own machines: nothing is drawn here."""
 
-    kind = "responses"
     public: _Answered
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]  # it follows from the survey
+        """The kind of release."""
+        return "responses" if self.public.form.survey.report is None else "reports"
 
     def accumulator(self, *, identified: bool) -> _Sheets:
         """Return an empty set of answers."""
@@ -471,6 +608,9 @@ class _Collection(Mechanism[_Answered]):
     def public(self, source: Source) -> _Answered:
         """Return what the survey declares of its answers."""
         columns, content = {}, self.form.survey.content
+        if self.form.survey.report is not None:
+            declared = _DeclaredReports(self.form.survey)
+            return _Answered(self.form, source.data, declared, declared.columns[0].states or ())
         for question in content["questions"]:
             column = {key: v for key, v in question.items() if key not in {"text", "guarantee"}}
             columns[question["name"]] = SpreadColumn.from_json(column)

@@ -23,7 +23,7 @@ from suffice.privacy import events as privacy_events
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Guarantee, Protection, Scope, Unit
 from suffice.privacy.moments import BlockWeights
-from suffice.releases.columns import Flips, SpreadColumn
+from suffice.releases.columns import Flips, ReportNoise, SpreadColumn
 
 _LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
 _LOST_DELTA = 1e-12
@@ -221,6 +221,24 @@ def claims_of_labels(release: Any) -> Check:
 def claims_of_records(release: Any) -> Check:
     """Return the check of all columns: per label, per attribute and per record."""
     return Cells(release.arrays["channel"], release.details["columns"]).allow
+
+
+def claims_of_reports(release: Any) -> Check:
+    """Check the size of all reports; each costs the same per label, attribute and record."""
+    details = release.details
+    combinations = math.prod(len(states) for _, states in details["questions"])
+    total = int(release.arrays["counts"].sum())
+    if combinations != details["count"] or total != details["size"] * release.rows:
+        return _never
+    if not 0 < details["size"] < combinations or not 0 < details["keep"] < 1:
+        return _never
+    loss = ReportNoise(combinations, details["size"], details["keep"]).loss
+    units = (Unit.LABEL, Unit.ATTRIBUTE, Unit.RECORD)
+    return lambda claimed: (
+        claimed.unit in units
+        and type(claimed.event) is Pure
+        and claimed.event.bound >= loss * (1 - _LOST)
+    )
 
 
 @_with_event

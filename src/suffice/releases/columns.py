@@ -153,19 +153,13 @@ class Added:
 
 
 @dataclass(frozen=True)
-class SpreadColumn:
-    """One randomised column: its name, its declared states (None: a range), and its noise."""
+class DeclaredColumn:
+    """One private column: its name and its declared states (None: a range)."""
 
     name: str
     states: tuple[Any, ...] | None
-    noise: Flips | Added
 
     def __post_init__(self) -> None:
-        discrete = isinstance(self.noise, Flips)
-        if discrete != (self.states is not None):
-            raise ParameterError(
-                f"Column {self.name!r}: the noise does not fit its possible values."
-            )
         if self.states is None:
             return
         allowed_types = set(map(type, self.states)) in ({str}, {int})  # a bool is neither
@@ -173,13 +167,6 @@ class SpreadColumn:
             raise ParameterError(
                 f"Column {self.name!r}: its possible values must be different texts, or integers."
             )
-        if isinstance(self.noise, Flips) and self.noise.states != len(self.states):
-            raise ParameterError(
-                f"Column {self.name!r}: the noise is for another number of possible values."
-            )
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.noise}"
 
     @property
     def numeric(self) -> bool:
@@ -194,12 +181,39 @@ class SpreadColumn:
     @property
     def scale(self) -> tuple[float, float]:
         """Middle and half width of what it can hold, by which a model scales it to -1..1."""
-        if isinstance(self.noise, Added):
-            return self.noise.middle, self.noise.half
         if not self.numeric:
             return 0.0, 1.0
         low, high = min(self.states or ()), max(self.states or ())
         return (low + high) / 2, (high - low) / 2
+
+
+@dataclass(frozen=True)
+class SpreadColumn(DeclaredColumn):
+    """One randomised column: its name, its declared states (None: a range), and its noise."""
+
+    noise: Flips | Added
+
+    def __post_init__(self) -> None:
+        discrete = isinstance(self.noise, Flips)
+        if discrete != (self.states is not None):
+            raise ParameterError(
+                f"Column {self.name!r}: the noise does not fit its possible values."
+            )
+        super().__post_init__()
+        if isinstance(self.noise, Flips) and self.noise.states != len(self.states or ()):
+            raise ParameterError(
+                f"Column {self.name!r}: the noise is for another number of possible values."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.noise}"
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Middle and half width of what it can hold, by which a model scales it to -1..1."""
+        if isinstance(self.noise, Added):
+            return self.noise.middle, self.noise.half
+        return super().scale
 
     @cached_property
     def run(self) -> range | None:
@@ -275,7 +289,46 @@ def number_limits(columns: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
     return np.array(limits, dtype=np.float64).reshape(-1, 2)
 
 
-def declared_pipeline(columns: Iterable[SpreadColumn]) -> Pipeline:
+@dataclass(frozen=True)
+class ReportNoise:
+    """The noise of reports: ``size`` of all combinations of answers, with the true one or not.
+
+    The true combination is in a report with the probability ``keep``. See `suffice.participant`.
+    """
+
+    combinations: int
+    size: int
+    keep: float
+
+    @property
+    def inclusion(self) -> float:
+        """The probability that a report holds one combination that is not the true one."""
+        k, w = self.combinations, self.size
+        return (w - self.keep) / (k - 1)
+
+    @property
+    def loss(self) -> float:
+        """The epsilon of a report, up to rounding."""
+        return math.log(self.keep / (1 - self.keep) * (self.combinations - self.size) / self.size)
+
+    def moments(self, count: int, *, inside: bool) -> tuple[float, float]:
+        """Return E n and E n^2, n = how many of ``count`` combinations a report holds.
+
+        ``inside``: whether the true combination is one of them. The others of a report are drawn
+        without replacement, so n less the true one is hypergeometric.
+        """
+        others, marked = self.combinations - 1, count - inside
+        first = second = 0.0
+        for chance, kept in ((self.keep, 1), (1 - self.keep, 0)):
+            drawn, own = self.size - kept, int(inside and kept)
+            mean = drawn * marked / others
+            rest = (others - marked) / others * (others - drawn) / max(1, others - 1)
+            first += chance * (mean + own)
+            second += chance * (mean * rest + (mean + own) ** 2)
+        return first, second
+
+
+def declared_pipeline(columns: Iterable[DeclaredColumn]) -> Pipeline:
     """Return the encoding of clean records that the declared columns alone decide.
 
     Numbers are scaled to [-1, 1] by what was declared, texts become one coordinate per state, and

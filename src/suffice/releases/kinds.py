@@ -24,6 +24,7 @@ from suffice.releases.claims import (
     claims_of_proportions,
     claims_of_rados,
     claims_of_records,
+    claims_of_reports,
     claims_of_targets,
     claims_of_votes,
 )
@@ -100,6 +101,15 @@ def column_words(release: Any) -> Lines:
     texts = [f"{name(column.name)}: {column.noise}" for column in first]
     texts += [f"and {len(columns) - _SHOWN_NAMES} more"] if len(columns) > _SHOWN_NAMES else []
     return [*detail_words(release), *([("columns", "; ".join(texts))] if texts else [])]
+
+
+def report_words(release: Any) -> Lines:
+    """Return what a report holds, and of how many combinations of answers."""
+    details = release.details
+    names_of = [name(question) for question, _ in details["questions"]]
+    sent = f"{details['size']} of {details['count']} combinations of answers"
+    kept = f"the true one is among them with probability {details['keep']:.4g}"
+    return [("report", f"{sent}; {kept}"), ("questions", listed(names_of[:_SHOWN_NAMES]))]
 
 
 def accuracy_words(release: Any) -> Lines:
@@ -251,6 +261,10 @@ ARRAY_CHECKS: Mapping[str, tuple[Callable[[Array, Details], Any], str]] = {
         ),
         "must hold proportions, between 0 and 1, each row with sum one",
     ),
+    "counts": (
+        lambda array, _: (array >= 0).all(),
+        "must hold counts",
+    ),
     "sizes": (lambda array, _: (array > 0).all(), "must hold positive numbers of rows"),
     "nodes": (
         lambda array, details: are_whole_trees(array, len(details["classes"])),
@@ -281,6 +295,18 @@ def _columns(value: Any) -> bool:
     return len(set(names)) == len(names)
 
 
+def _questions(value: Any) -> bool:
+    """Say whether a value lists questions as [name, possible answers], with different names."""
+    if not isinstance(value, list) or not value:
+        return False
+    pairs = all(isinstance(v, list) and len(v) == 2 and isinstance(v[0], str) for v in value)
+    return (
+        pairs
+        and all(_labels(states) and bool not in map(type, states) for _, states in value)
+        and len({name for name, _ in value}) == len(value)
+    )
+
+
 def _names(value: Any) -> bool:
     text = isinstance(value, list) and all(isinstance(v, str) and v for v in value)
     return text and len(set(value)) == len(value)
@@ -299,6 +325,7 @@ DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "labels": _labels,
     "bags": lambda v: _labels(v, 1) and not any(isinstance(name, bool) for name in v),
     "columns": _columns,
+    "questions": _questions,
     "positive": lambda v: _number(v) and v > 0,
     "non-negative": lambda v: _number(v) and v >= 0,
     "column name": lambda v: isinstance(v, str) and bool(v),
@@ -469,6 +496,23 @@ KINDS: dict[str, Kind] = {
             named_by_noise="always",
             claims=claims_of_records,
             words=column_words,
+        ),
+        Kind(
+            name="reports",
+            version=1,
+            title="counts of randomised reports, each of a whole record",
+            arrays={"counts": ArrayRule("int64", ("n",), check="counts", merge="sum", noisy=True)},
+            details={
+                "classes": DetailRule("labels"),
+                "questions": DetailRule("questions"),
+                "mechanism": DetailRule("text", among=("subset",)),
+                "count": DetailRule("count"),
+                "size": DetailRule("count"),
+                "keep": DetailRule("positive"),
+            },
+            named_by_noise="always",
+            claims=claims_of_reports,
+            words=report_words,
         ),
         Kind(
             name="rados",
