@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 69_566,
-    "modules": 180,
+    "lines": 70_293,
+    "modules": 181,
     "lone": 25,
     "protocols": 6,
     "constants": 459,

@@ -119,6 +119,9 @@ class _New(OutputFile):
     label: str | None = data_option(
         None, "Question that the others may predict. Default: the first with --states."
     )
+    people: int | None = data_option(
+        None, "How many people may answer: forecasts their intervals, for example for 1000."
+    )
     title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
     language: str = data_option("en", "Language of the sentences that participants read: en or de.")
     organiser: str | None = data_option(
@@ -181,7 +184,8 @@ class _New(OutputFile):
 
 def new(survey: _New) -> None:
     """Write a survey: its questions, and how answers are changed."""
-    from suffice.owner.survey import new_survey
+    from suffice.cli.output import say
+    from suffice.owner.survey import new_survey, plan_survey
     from suffice.releases.file import write_whole
 
     survey.check_noise()
@@ -200,13 +204,17 @@ def new(survey: _New) -> None:
         about=survey.about(),
         report=survey.report,
     )
+    forecast = None if survey.people is None else plan_survey(made, survey.people)
     write_whole(survey.output, made.data, overwrite=survey.force)
     if survey.json:
-        show_json({"written": str(survey.output), **made.content})
+        told = {} if forecast is None else {"forecast": forecast.to_json()}
+        show_json({"written": str(survey.output), **made.content, **told})
         return
     guarantees = [(q["name"], q["guarantee"]) for q in made.content["questions"]]
     all_answers = ("all answers", made.content["guarantee"])
     show_pairs([("written", str(survey.output)), ("survey", made.id), *guarantees, all_answers])
+    if forecast is not None:
+        say("", forecast.title, str(forecast))
 
 
 survey_app = typer.Typer(

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 
 from suffice import participant, strict_json
 from suffice.engines.engine import Stream
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
 from suffice.owner.answers import AnswerStore
+from suffice.owner.forecast import Plan
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import utc_now
@@ -36,7 +38,13 @@ from suffice.participant import MOST_BYTES, Survey
 from suffice.privacy.events import Pure, check_delta, check_epsilon
 from suffice.privacy.guarantee import Assumption, Budget, Guarantee, Unit
 from suffice.privacy.response import Response
-from suffice.releases.columns import DeclaredColumn, Flips, SpreadColumn, declared_pipeline
+from suffice.releases.columns import (
+    DeclaredColumn,
+    Flips,
+    ReportNoise,
+    SpreadColumn,
+    declared_pipeline,
+)
 from suffice.releases.file import read_bounded
 from suffice.releases.release import Covariance, Part, Release, RowSet
 from suffice.strict_json import canonical
@@ -164,6 +172,112 @@ def new_survey(
         )
     except ValueError as error:
         raise ParameterError(str(error)) from None
+
+
+def plan_survey(survey: Survey, people: int, *, level: float = 0.95) -> Plan:
+    """Return a forecast of the intervals that a survey gives: how far each reaches either way.
+
+    Shares are forecast for answers that are all equally frequent, numbers for values spread evenly
+    over their range. ``together`` are intervals that hold all at once: of Q questions, each has the
+    level 1 - (1 - level) / Q. A share that is one of K answers' equal part cannot be told from zero
+    by an interval of half width 1 / K, and a number within a quarter of its range tells little:
+    from there on, noise is called too strong.
+
+    Parameters
+    ----------
+    survey
+        The survey.
+    people
+        How many people are expected to answer.
+    level
+        The confidence level of the intervals.
+
+    Examples
+    --------
+    >>> survey = new_survey("Health", states={"ill": ["no", "yes"]}, epsilon=1.0)
+    >>> print(plan_survey(survey, 1000))
+    question  half width  all together  without noise
+    ill       0.0671      0.0671        0.031
+    """
+    if people < 1 or not 0 < level < 1:
+        raise ParameterError("A forecast needs at least one person, and a level between 0 and 1.")
+    single = float(ndtri((1 + level) / 2))
+    joint = float(ndtri(1 - (1 - level) / 2 / len(survey.noises)))
+    rows: list[dict[str, Any]] = []
+    advice = []
+    for name, asked in survey.noises.items():
+        noisy, plain, most = _deviations(asked, survey.report)
+        widths = [z * d / math.sqrt(people) for z, d in ((single, noisy), (joint, noisy))]
+        row = {"question": name, "half_width": widths[0], "together": widths[1]}
+        rows.append(row | {"without_noise": single * plain / math.sqrt(people)})
+        if widths[1] >= most:
+            needed = math.ceil((joint * noisy / most) ** 2)
+            advice.append(
+                f"The noise on {name!r} is too strong for {people:,} people: the interval tells"
+                f" nearly nothing. At least {needed:,} people are needed, or a larger epsilon."
+            )
+    other = other_report(survey)
+    if other is not None:
+        wider = max(_deviations(asked, survey.report)[0] for asked in survey.noises.values())
+        there = max(_deviations(asked, other.report)[0] for asked in other.noises.values())
+        if there < 0.9 * wider:
+            kind, but = "whole", ""
+            if other.report is None:
+                kind, but = "per-question", " It tells less about how answers go together."
+            advice.append(
+                f"At the same epsilon for all answers together, --report {kind} has a largest half"
+                f" width {there / wider:.2g} times as large.{but}"
+            )
+    columns = {
+        "question": lambda row: row["question"],
+        "half width": lambda row: f"{row['half_width']:.3g}",
+        "all together": lambda row: f"{row['together']:.3g}",
+        "without noise": lambda row: f"{row['without_noise']:.3g}",
+    }
+    title = f"Forecast of intervals at {100 * level:g} % for {people:,} people"
+    facts = {"people": people, "level": level, "questions": rows, "advice": advice}
+    return Plan(title=title, columns=columns, rows=rows, facts=facts, advice=advice)
+
+
+def _deviations(
+    asked: participant.Answers | participant.Number, report: participant.Report | None
+) -> tuple[float, float, float]:
+    """Return the deviation of one person's part, that without noise, and a hopeless half width."""
+    if isinstance(asked, participant.Number):
+        width = asked.high - asked.low
+        plain = width / math.sqrt(12)
+        return math.hypot(asked.deviation, plain), plain, width / 4
+    count = len(asked.states)
+    share = 1 / count
+    plain = math.sqrt(share * (1 - share))
+    if report is not None:
+        noise = ReportNoise(report.count, report.size, report.keep)
+        of_one = report.count // count
+        (m0, s0), (m1, s1) = (noise.moments(of_one, inside=inside) for inside in (False, True))
+        variance = s0 + share * (s1 - s0) - (m0 + share * (m1 - m0)) ** 2
+        return math.sqrt(variance) / (m1 - m0), plain, share
+    assert isinstance(asked, participant.Choice)  # noqa: S101  # for the type checker
+    channel = np.array([asked.weights(j) for j in range(count)], dtype=float).T / 2**64
+    second = (np.linalg.inv(channel) ** 2 @ channel).mean(axis=1)  # E of a weight's square
+    return math.sqrt(float(second.max()) - share**2), plain, share
+
+
+def other_report(survey: Survey) -> Survey | None:
+    """Return the survey with the other sort of report and the same epsilon in all, if it can be."""
+    states = {
+        name: asked.states
+        for name, asked in survey.noises.items()
+        if isinstance(asked, participant.Answers)
+    }
+    if len(states) < max(2, len(survey.noises)):
+        return None
+    epsilon = math.fsum(noise.pure for noise in survey.parts.values())
+    try:
+        if survey.report is None:
+            return new_survey("", states=states, epsilon=epsilon, report="whole")
+        return new_survey("", states=states, epsilon=epsilon / len(states))
+    except ParameterError:
+        return None
 
 
 def report_of(states: Sequence[int], epsilon: float) -> dict[str, Any]:
