@@ -179,4 +179,24 @@ MUTANTS = (
         (f"{_OPERATION}test_good_sign_ins_are_not_counted_and_bad_ones_lock_nobody_out",),
         "Bad sign-ins from one address keep the owner out.",
     ),
+    Mutant(
+        "a-token-approves",
+        "service/workers.py",
+        "            person = self.person(by)\n",
+        "            person = self.person(by) or self.settings.sign_in.people[-1]\n",
+        (
+            "transport/http/test_second_approver.py::test_no_token_agrees_neither_the_first_nor_one_that_the_first_made",
+        ),
+        "The first approver makes a token, and is the second one with it.",
+    ),
+    Mutant(
+        "a-new-name-is-another-person",
+        "service/records.py",
+        "any(holder.endswith(identity) for holder in earlier)",
+        "by.holder in earlier",
+        (
+            "transport/http/test_second_approver.py::test_one_person_who_signs_in_twice_is_one_person",
+        ),
+        "Whoever is renamed in the settings approves a second time.",
+    ),
 )

@@ -47,6 +47,7 @@ from suffice.service.planning import (
     proposal_of,
 )
 from suffice.service.problems import Problem, not_found
+from suffice.service.records import StoredProposal
 from suffice.service.settings import ServedData, Settings
 from suffice.service.sign_in import SignInRefused
 from suffice.service.workers import Digest, Identity, Name, Service, read_decision
@@ -547,10 +548,19 @@ class _Pages:
             row_hash=None if stored.proposal.rows is None else stored.proposal.rows.hash,
             plan=plan,
             stated=[] if plan is None else [guarantee_lines(g) for g in plan.guarantees],
+            approvers=self._service.settings.datasets[dataset].approvers,
+            agreed=self.agreed(stored) if row.state == "waiting" else [],
+            may_agree=self._service.person(session.token) is not None,
             cost=[] if plan is None or plan.trouble else self.cost(dataset, plan),
             problem=problem,
             moves_on=moves_on and problem is None,
         )
+
+    def agreed(self, stored: StoredProposal) -> list[str]:
+        """Return who of two people agreed so far."""
+        if self._service.settings.datasets[stored.dataset].approvers == 1:
+            return []
+        return self._service.records.agreed(stored.dataset, stored.digest)
 
     def cost(self, dataset: str, plan: Foresight) -> list[dict[str, Any]]:
         """Return what a release would leave of each budget, in words and as a picture."""

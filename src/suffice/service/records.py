@@ -5,6 +5,7 @@ bytes are the ledger's own. A proposal that is lost loses no privacy: sent again
 that the ledger holds.
 """
 
+import json
 import os
 import threading
 from collections import Counter
@@ -395,6 +396,34 @@ class ServiceRecords:
                 records.append(Kind.DECISION, _decision(proposal, "granted", by))
         return moved
 
+    def agreed(self, dataset: str, digest: str) -> list[str]:
+        """Return who agreed to a proposal so far, as the audit log names them."""
+        with self._store.reading() as records:
+            return _agreed(records, dataset, digest)
+
+    def agree(self, proposal: StoredProposal, by: Token, identity: str) -> bool:
+        """Note that one of two people agrees; approve if the other one did; say what was new.
+
+        ``identity`` is how every holder ends that is this person. Both are in the audit log.
+        """
+        statement = (
+            "UPDATE proposals SET state = 'approved' WHERE dataset = ? AND digest = ? AND state ="
+            " 'waiting'"
+        )
+        query = "SELECT state FROM proposals WHERE dataset = ? AND digest = ?"
+        place = (proposal.dataset, proposal.digest)
+        with self._store.writing() as records:
+            (state,) = records.db.execute(query, place).fetchone()
+            earlier = _agreed(records, *place)
+            if state != State.WAITING or any(holder.endswith(identity) for holder in earlier):
+                return False
+            records.append(
+                Kind.DECISION, _decision(proposal, "granted" if earlier else "agreed", by)
+            )
+            if earlier:
+                records.db.execute(statement, place)
+        return True
+
     def answer(
         self,
         proposal: StoredProposal,
@@ -466,6 +495,14 @@ class ServiceRecords:
             claim.release()
             return None
         return claim
+
+
+def _agreed(records: Tables, dataset: str, digest: str) -> list[str]:
+    query = "SELECT body FROM log WHERE kind = 'decision' AND body LIKE ? ORDER BY number"
+    found = records.db.execute(query, (f'%"{digest}"%',)).fetchall()
+    entries = [json.loads(body) for (body,) in found]
+    about = {"dataset": dataset, "proposal": digest, "decision": "agreed"}
+    return [entry["by"] for entry in entries if about.items() <= entry.items()]
 
 
 def _decision(proposal: StoredProposal, decision: str, by: Token) -> dict[str, Any]:

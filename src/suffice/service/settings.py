@@ -73,6 +73,8 @@ label = "diagnosis"
 # sheet = "columns.json"
 # by-hand: you decide on each proposal. automatic: the policy decides.
 grants = "by-hand"
+# Two owners of [sign_in] have to agree to each grant. No token agrees.
+# approvers = 2
 # What you grant, as in docs/protocol.md. Name the public columns.
 [datasets.diagnosis.policy]
 largest_epsilon = 1
@@ -179,7 +181,12 @@ class Person:
     @property
     def holder(self) -> str:
         """Who holds the tokens that this person's sign-ins make, as log and pages say it."""
-        return f"{SIGNED_IN}{self.name}, {self.subject} of {self.issuer}"
+        return f"{SIGNED_IN}{self.name}{self.identity}"
+
+    @property
+    def identity(self) -> str:
+        """How a holder ends that is this person, whatever the name was in earlier settings."""
+        return f", {self.subject} of {self.issuer}"
 
 
 @dataclass(frozen=True)
@@ -235,8 +242,11 @@ class ServedData:
     policy: Policy
     grants: Literal["by-hand", "automatic"] = "by-hand"
     sheet: DataSheet | None = None  # all that learners see of private records
+    approvers: Literal[1, 2] = 1  # people who have to agree to a grant
 
     def __post_init__(self) -> None:
+        if self.approvers == 2 and self.grants == "automatic":
+            raise ParameterError("A data set with two approvers is granted by hand.")
         if self.policy.features is None and self.sheet is None:
             raise ParameterError(
                 "The policy of a served data set must name its features: the columns that are"
@@ -269,6 +279,17 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.datasets and self.answers is None and self.rounds is None:
             raise ParameterError("The settings name no data set. Add a part [datasets.NAME].")
+        people = () if self.sign_in is None else self.sign_in.people
+        for name, served in self.datasets.items():
+            owners = {
+                (p.issuer, p.subject)
+                for p in people
+                if p.role is Role.OWNER and (not p.scope or name in p.scope)
+            }
+            if served.approvers > len(owners) and served.approvers > 1:
+                raise ParameterError(
+                    f"Data set {name!r} needs two approvers. Name two owners in sign_in.people."
+                )
 
     @classmethod
     def load(cls, folder: str | Path) -> "Settings":

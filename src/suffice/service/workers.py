@@ -42,7 +42,7 @@ from suffice.service.auth import Authenticator
 from suffice.service.operation import COUNTS, LOGGER, Troubles
 from suffice.service.problems import Problem, not_found
 from suffice.service.records import KeptPieces, ServiceRecords, State, StoredProposal
-from suffice.service.settings import Settings
+from suffice.service.settings import Person, Settings
 from suffice.service.sign_in import SingleSignOn
 from suffice.tables.columns import Classes
 
@@ -375,13 +375,30 @@ class Service:
             raise not_found()
         return proposal
 
+    def person(self, token: Token) -> Person | None:
+        """Return the person whose sign-in made a token; None for a token that was handed out."""
+        people = () if self.settings.sign_in is None else self.settings.sign_in.people
+        return next((person for person in people if person.holder == token.holder), None)
+
     def decide(self, stored: StoredProposal, choice: Approval | Rejection, by: Token) -> None:
         """Move a waiting proposal on, as its owner decided; what was decided stays decided."""
         answer = None
         if isinstance(choice, Rejection):  # first: a reason that no answer can hold is an error
             answer = Refused(stored.digest, (choice.reason,))
         moved = False
-        if stored.state is State.WAITING and answer is None:
+        if answer is None and self.settings.datasets[stored.dataset].approvers > 1:
+            person = self.person(by)
+            if person is None:
+                raise Problem(
+                    HTTPStatus.FORBIDDEN,
+                    "Two people who sign in at your organisation have to agree. A token does not.",
+                )
+            if not self.records.agree(stored, by, person.identity):
+                raise Problem(
+                    HTTPStatus.CONFLICT, "You agreed already, or this proposal does not wait."
+                )
+            moved = True
+        elif stored.state is State.WAITING and answer is None:
             moved = self.records.move(stored, State.APPROVED, by)
         elif stored.state is State.WAITING and answer is not None:
             entry = entry_about(stored.proposal, answer)
