@@ -69,6 +69,40 @@ MUTANTS = (
         "Whoever has an account at the provider is the first person of the settings.",
     ),
     Mutant(
+        "unsigned-tokens",
+        _FILE,
+        'ASYMMETRIC = ("RS256",',
+        'ASYMMETRIC = ("none", "RS256",',
+        (_SIGNED,),
+        "Whoever knows a subject writes a token for it, without a key.",
+    ),
+    Mutant(
+        "code-used-twice",
+        _FILE,
+        'response.delete_cookie(_COOKIE, path=f"{self._server.prefix}/sign-in")',
+        "del response",
+        (_CODE,),
+        "An address in a browser's history signs the next reader in.",
+    ),
+    Mutant(
+        "old-keys-believed",
+        _FILE,
+        "self._keys = jwk.KeySet.import_key_set(keys)",
+        "kept = [] if self._keys is None else self._keys.keys\n"
+        "                    new = jwk.KeySet.import_key_set(keys).keys\n"
+        "                    self._keys = jwk.KeySet([*kept, *new])",
+        (_ROTATED,),
+        "Whoever stole a key that the provider took back signs in as anybody.",
+    ),
+    Mutant(
+        "keys-never-looked-at-again",
+        _FILE,
+        "self._about, self._keys = (time.monotonic(), about), None",
+        "self._about = (time.monotonic(), about)",
+        (f"{_TESTS}test_a_key_that_the_provider_took_back_is_believed_for_an_hour_at_most",),
+        "A key that was stolen is believed until somebody signs in with its successor.",
+    ),
+    Mutant(
         "symmetric-algorithms",
         _FILE,
         'ASYMMETRIC = ("RS256",',

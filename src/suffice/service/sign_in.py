@@ -177,7 +177,8 @@ class SingleSignOn:
                     check_secure(f"The provider's {name}", str(about.get(name)))
             except ParameterError:
                 raise SignInRefused("The provider has an address without TLS.") from None
-            self._about = (time.monotonic(), about)
+            # A key that the provider took back must not be believed for longer.
+            self._about, self._keys = (time.monotonic(), about), None
         return about
 
     async def fetched(self, method: str, place: str, **what: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import mint
 from suffice.service.app import make_app
 from suffice.service.settings import Settings
+from suffice.service.sign_in import SingleSignOn
 
 CLIENT = "suffice-clinic"
 PREFIX = "/suffice"
@@ -296,6 +297,15 @@ def test_a_code_is_good_once_and_for_the_browser_that_began(tmp_path, provider, 
         refused(again, again.back(code, state), caplog) == "The provider did not accept the code."
     )
     caplog.clear()
+    twice = Browser(clinic)
+    code, state = provider.let_in(twice.begin())
+    asked = provider.codes[code]
+    assert twice.back(code, state).status_code == 200
+    provider.codes[code] = asked  # a provider that takes a code twice
+    twice.cookies.pop("suffice_session")
+    reason = refused(twice, twice.back(code, state), caplog)
+    assert reason == "It did not begin in this browser, or took too long."
+    caplog.clear()
     stolen, victim = Browser(clinic), Browser(clinic)
     code, state = provider.let_in(stolen.begin())
     victim.begin()
@@ -326,6 +336,21 @@ def test_rotated_keys_are_followed_and_old_ones_forgotten(tmp_path, provider, ca
     assert reader.is_in
     reader.cookies.clear()
     provider.sign = lambda claims: jwt.encode({"alg": "RS256", "kid": "first"}, claims, old)
+    reason = "Its token is signed with a key that the provider does not name."
+    assert refusal(reader, provider, caplog) == reason
+
+
+def test_a_key_that_the_provider_took_back_is_believed_for_an_hour_at_most(
+    tmp_path, provider, caplog, monkeypatch
+):
+    clinic = clinic_with(tmp_path, provider)
+    reader = Browser(clinic)
+    assert reader.sign_in(provider).status_code == 200
+    reader.cookies.clear()
+    stolen = provider.keys[0]
+    provider.keys = [jwk.RSAKey.generate_key(2048, {"kid": "second"})]
+    provider.sign = lambda claims: jwt.encode({"alg": "RS256", "kid": "first"}, claims, stolen)
+    monkeypatch.setattr(SingleSignOn, "fresh", 0.0)  # the hour is over
     reason = "Its token is signed with a key that the provider does not name."
     assert refusal(reader, provider, caplog) == reason
 
