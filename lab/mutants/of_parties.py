@@ -332,4 +332,15 @@ MUTANTS = (
         ),
         "The release says where protected rows are.",
     ),
+    Mutant(
+        "parties-counted-on-stdout",
+        "cli/releases.py",
+        '                "rows": release.rows,\n',
+        '                "rows": release.rows,\n'
+        '                "parties": 0 if report is None else len(report.lines),\n',
+        (
+            "cli/test_parties_cli.py::test_enrolled_parties_are_named_or_counted_never_read_off_the_table",
+        ),
+        "Where the JSON of a release is published, it tells how many parties have records.",
+    ),
 )

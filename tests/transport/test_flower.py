@@ -1,4 +1,4 @@
-"""Flower carries contributions: both ends without it, and, as an audit, three nodes on loopback.
+"""Flower carries contributions: both ends without it, and, as an audit, three nodes over TLS.
 
 The audit needs flwr, which wants older versions of typer and rich than ours: see docs/parties.md.
 """
@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import numpy as np
@@ -107,48 +109,113 @@ def toml(settings: dict[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
+def make_keys(folder: Path, names: list[str]) -> None:
+    """Write a certificate of 127.0.0.1, and a key pair for each node in the form of OpenSSH."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives import serialization as ser
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    plain = ser.NoEncryption()
+    for name in names:
+        pair = ec.generate_private_key(ec.SECP384R1())
+        secret = pair.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.OpenSSH, plain)
+        (folder / name).write_bytes(secret)
+        public = pair.public_key().public_bytes(ser.Encoding.OpenSSH, ser.PublicFormat.OpenSSH)
+        (folder / f"{name}.pub").write_bytes(public)
+    key, today = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    place = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=2))
+        .add_extension(place, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca.crt").write_bytes(certificate.public_bytes(ser.Encoding.PEM))
+    private = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, plain)
+    (folder / "server.key").write_bytes(private)
+
+
+def flwr(desk: Path, *words: str) -> str:
+    """Return what Flower's command line says, whatever it is."""
+    program = str(Path(sys.executable).parent / "flwr")
+    done = subprocess.run(
+        [program, *words], env=flower_environment(desk), capture_output=True, text=True,
+        timeout=900, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
 @pytest.mark.audit
-def test_three_nodes_on_loopback_teach_one_classifier(desk):
-    """Two nodes that answer well and one that holds other auxiliary rows; a fourth never comes."""
+def test_three_nodes_over_tls_teach_one_classifier_and_a_fourth_is_refused(desk):
+    """Two nodes answer well, one holds other auxiliary rows; a fourth has no registered key.
+
+    Then somebody without any credential, who reaches the control API, registers that key.
+    """
     pytest.importorskip("flwr")
-    port = free_port()
+    port, names = free_port(), [f"node{k}" for k in range(4)]
+    make_keys(desk, names)
     (desk / "home").mkdir()
     (desk / "home" / "config.toml").write_text(
-        f'[superlink]\ndefault = "loop"\n[superlink.loop]\naddress = "127.0.0.1:{port}"\n'
-        "insecure = true\n"
+        f'[superlink]\ndefault = "clinic"\n[superlink.clinic]\naddress = "127.0.0.1:{port}"\n'
+        f'root-certificates = "{desk / "ca.crt"}"\n'
     )
-    link = ("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port))
-    started = [start(desk, "link", *link, "--disable-runtime-dependency-installation")]
-    try:
-        for number, aux in enumerate(("aux.parquet", "aux.parquet", "other.parquet")):
-            words = ("flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}")
-            more = ("--port", str(free_port()), "--node-config", toml(node(desk, number, aux)))
-            started.append(start(desk, f"node{number}", *words, *more))
-        time.sleep(5)
-        run = {**run_config(desk), "nodes": 3, "timeout": 60.0}
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).parent / "flwr"),
-                "run",
-                str(APP),
-                "loop",
-                "--stream",
-                "--run-config",
-                toml(run),
-            ],
-            env=flower_environment(desk),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
+    started = [
+        start(
+            desk, "link", "flower-superlink", "--enable-supernode-auth", "--port", str(port),
+            "--ssl-ca-certfile", str(desk / "ca.crt"), "--ssl-certfile", str(desk / "ca.crt"),
+            "--ssl-keyfile", str(desk / "server.key"), "--disable-runtime-dependency-installation",
         )
+    ]  # fmt: skip
+
+    def start_node(number: int, aux: str = "aux.parquet") -> None:
+        key = desk / names[number]
+        started.append(start(
+            desk, f"log-{names[number]}", "flower-supernode", "--superlink", f"127.0.0.1:{port}",
+            "--root-certificates", str(desk / "ca.crt"), "--port", str(free_port()),
+            "--auth-supernode-private-key", str(key),
+            "--node-config", toml(node(desk, number, aux)),
+        ))  # fmt: skip
+
+    def log_of(number: int, words: str) -> str:
+        until, path = time.monotonic() + 120, desk / f"log-{names[number]}.log"
+        while words not in (text := path.read_text()) and time.monotonic() < until:
+            time.sleep(1)
+        return text
+
+    try:
+        until = time.monotonic() + 120
+        while "registered" not in flwr(desk, "supernode", "register", str(desk / "node0.pub")):
+            assert time.monotonic() < until, (desk / "link.log").read_text()
+            time.sleep(2)
+        for name in names[1:3]:
+            said = flwr(desk, "supernode", "register", str(desk / f"{name}.pub"))
+            assert "registered" in said
+        for number, aux in enumerate(
+            ("aux.parquet", "aux.parquet", "other.parquet", "aux.parquet")
+        ):
+            start_node(number, aux)
+        refused = log_of(3, "Failed to activate SuperNode")
+        run = {**run_config(desk), "nodes": 3, "timeout": 300.0}
+        logged = flwr(desk, "run", str(APP), "clinic", "--stream", "--run-config", toml(run))
+        # Whoever reaches the control API needs no credential to let a node in.
+        (desk / "home").rename(desk / "aside")
+        (desk / "home").mkdir()
+        (desk / "home" / "config.toml").write_text((desk / "aside" / "config.toml").read_text())
+        let_in = flwr(desk, "supernode", "register", str(desk / "node3.pub"))
+        started[4].wait(timeout=60)  # it gave up
     finally:
         for process in reversed(started):
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(timeout=30)
-    logged = done.stdout + done.stderr
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=60)
+    assert "Failed to activate SuperNode" in refused
     assert 'counted as zero: "n2": it was computed on other auxiliary rows' in logged
     assert "2 parties counted; 1 sent nothing" in logged
+    assert "registered" in let_in
     release = load(desk / "out.suffice")
     assert release.kind == "mean-operator"
     assert release.guarantee.unit == "party"

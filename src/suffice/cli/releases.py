@@ -38,7 +38,6 @@ from suffice.options import (
     values,
 )
 from suffice.plain_text import listed
-from suffice.strict_json import plain
 
 TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
@@ -222,7 +221,6 @@ def write_release(
     for line in () if report is None else report.lines:
         say(f"suffice: {line}", error=True)
     if options.json:
-        facts = {} if report is None else plain(report.facts)
         charged = {}
         if made is not None:
             charged = {"repeated": made.repeated, "made": made.time.date().isoformat()}
@@ -230,7 +228,7 @@ def write_release(
             {
                 "written": str(options.output),
                 **charged,
-                **(facts or {"rows": release.rows}),
+                "rows": release.rows,
                 "guarantees": [guarantee.to_json() for guarantee in release.guarantees],
             }
         )
@@ -238,7 +236,6 @@ def write_release(
     show_pairs(
         [
             ("written", str(options.output)),
-            *(() if report is None else report.shown),
             ("features", listed([column.name for column in release.pipeline.columns]) or "none"),
             *((("clipped", release.pipeline.clipping),) if release.pipeline.clipped else ()),
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),

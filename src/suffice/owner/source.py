@@ -48,8 +48,7 @@ class OwnerReport:
     """What only the owner may know of a release: it depends on private data."""
 
     lines: tuple[str, ...] = ()  # warnings for the owner's terminal
-    shown: tuple[tuple[str, str], ...] = ()  # named figures beside the result
-    facts: Mapping[str, Any] = field(default_factory=dict)  # JSON of a command: of no private cell
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the same for a caller in Python
 
     def tell(self) -> None:
         """Tell the owner, and nobody else, what depends on private data; no answer does."""

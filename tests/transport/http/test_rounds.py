@@ -1,6 +1,7 @@
 """Doors for parties: what they take and refuse, who hears of it, and what is counted once."""
 
 import logging
+import random
 import signal
 
 import httpx
@@ -390,3 +391,22 @@ def test_what_was_acknowledged_survives_a_server_that_is_killed(tmp_path):
         send_all(client, list(unsure))
     sent = [PartyContribution.load(data).party for data in held.store.close(held.made, AFTER)]
     assert sent == NAMES
+
+
+def test_a_round_in_a_database_is_like_one_in_a_file(tmp_path, postgres_url):
+    place = f"{postgres_url}#rounds_{random.getrandbits(60):x}"
+    held = Aggregator(tmp_path / "clinic", ["north", "south"], place)
+    body = part_of("north", 1)
+    answers = [held.ask("PUT", "north", sent).status_code for sent in (body, body, body + b" ")]
+    assert answers == [201, 200, 409]
+    assert held.ask("DELETE", "north").status_code == 204
+    assert held.ask("PUT", "north", b"nonsense").status_code == 422
+    assert held.ask("PUT", "south", body).status_code == 422
+    assert held.ask("PUT", "north", body).status_code == 201
+    assert held.store.close(held.made, AFTER) == [body]
+    held.store.forget(held.made)
+    assert [stands.state for stands in held.store.standings(held.made).values()] == [
+        "stored", "rejected",
+    ]  # fmt: skip
+    with pytest.raises(ParameterError, match="closes once"):
+        held.store.close(held.made, AFTER)

@@ -537,7 +537,8 @@ class PartyProcedure(Procedure[PartyExact]):
         strangers = [item for item in gathered.rejected if item.reason == STRANGER]
         others = [item for item in gathered.rejected if item.reason != STRANGER]
         shown = [*strangers[:_SHOWN_PARTIES], *others]
-        lines = [f"counted as zero: {rejected}" for rejected in shown]
+        lines = [f"{gathered.accepted:,} parties counted"]
+        lines += [f"counted as zero: {rejected}" for rejected in shown]
         if len(strangers) > _SHOWN_PARTIES:
             more = len(strangers) - _SHOWN_PARTIES
             lines.append(f"counted as zero: {more:,} more parties that are not enrolled")
@@ -556,8 +557,7 @@ class PartyProcedure(Procedure[PartyExact]):
             "missing": gathered.missing,
             "rejected": gathered.rejected,
         }
-        counted = (("parties", f"{gathered.accepted:,} counted"),)
-        return OwnerReport(tuple(lines), counted, facts)
+        return OwnerReport(tuple(lines), facts)
 
     def guarantees(self, exact: PartyExact | None = None) -> tuple[Guarantee, ...]:
         """Return the guarantees per party, and per protected row; no contribution is needed.

@@ -33,7 +33,7 @@ async function look(title) {
   const states = { missing: "Nothing is stored for your party.", rejected: `Your last file was rejected: ${told.reason}`,
                    stored: "Your contribution is stored. It counts once." };
   show(told.state === "stored", title || told.title, `Party: ${told.party}`, states[told.state],
-       `The round is ${told.round}. Closing time: ${told.closes}`);
+       `The round is ${told.round}. Closing time: ${new Date(told.closes).toLocaleString(undefined, { timeZoneName: "short" })}`);
 }
 
 async function run(work) {
