@@ -2,7 +2,7 @@
 
 from mutant import Mutant, Place
 
-_PAIRS = "audit/test_neighbour_pairs.py::test_pairs_where_mutants_show_differ_in_noise_alone"
+_PAIRS = "audit/test_neighbour_pairs.py::test_pairs_differ_in_noise_alone"
 _LAUNDERED = "Numbers of private rows stand in a release that promises differential privacy."
 
 MUTANTS = (
