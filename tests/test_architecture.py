@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from suffice.audit import exercises
@@ -204,6 +205,21 @@ def test_the_outline_of_a_mechanism_can_be_registered(monkeypatch):
         assert not inspect.isabstract(names[name]), name
     monkeypatch.undo()
     audits.read_again()
+
+
+def test_the_outline_of_a_penalty_gives_value_slopes_and_curvature(rng, monkeypatch):
+    _, outline = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names = {"__name__": "outline"}
+    monkeypatch.setitem(sys.modules, "outline", type(sys)("outline"))
+    exec(compile(outline, "outline", "exec"), names)
+    huber = names["Huber"]("huber")
+    theta, weights, step = 0.05 + 0.2 * np.arange(5), rng.random(5) + 0.5, 1e-6
+    value, slopes, curvature = huber.smooth_part(theta, weights)
+    bent = np.where(theta <= 0.3, theta**2 / 2, 0.3 * (theta - 0.15))
+    assert value == pytest.approx(weights @ bent)
+    assert slopes == pytest.approx(weights * np.minimum(theta, 0.3))
+    above = huber.smooth_part(theta + step, weights)[1]
+    assert curvature == pytest.approx((above - slopes) / step, abs=1e-6)
 
 
 def test_every_decision_has_its_parts_and_is_on_the_list():
