@@ -6,7 +6,8 @@
 Each line is one interval on one table in one setting: how many of its intervals hold the truth, at
 which level, and how wide they are. Small and large m epsilon are both there. A line is drawn until
 its draws tell (``verdict_of``): a right line is called too seldom once in 1,000 times at most, and
-one that is short by 0.1 passes once in 10 times at most. What was measured is stored in
+one that is short by 0.1 passes once in 10 times at most. The part ``classes`` has 400 draws of each
+line. What was measured is stored in
 lab/bench/results/coverage.json line by line, so that a run goes on where another ended; --again
 measures anew. --page writes all stored lines into a page. Synthetic lines need no data. Exit code 1
 if a line covers too seldom.
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn import datasets
 
 import suffice as sf
 from suffice.learner.fit import fit
@@ -58,13 +60,17 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One interval on one table in one setting. ``draw`` makes it once, from a seed."""
+    """One interval on one table in one setting. ``draw`` makes it once, from a seed.
+
+    It is drawn ``draws`` times at least.
+    """
 
     interval: str
     table: str
     setting: str
     level: float
     draw: Callable[[int], Outcome]
+    draws: int = 0
 
     @property
     def key(self) -> str:
@@ -85,6 +91,13 @@ class Measured:
     draws: int
     width: float
     verdict: str
+    median: float = 0.0  # of the widths
+    without: float = 0.0  # share of draws without an interval
+
+    @property
+    def spread(self) -> str:
+        """The median width and the draws without an interval, as text."""
+        return f"median width {self.median:.3g}, {self.without:.1%} without"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -122,7 +135,7 @@ def verdict_of(shares: Sequence[float], level: float) -> str:
 def measure(line: Line) -> Measured:
     """Draw a line until its draws tell, and return what came of it."""
     held, widths, shares, verdict, seed = [], [], [], TOO_FEW, 0
-    while verdict == TOO_FEW and seed < MOST_DRAWS:
+    while seed < line.draws or (verdict == TOO_FEW and seed < MOST_DRAWS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = line.draw(seed)
@@ -136,9 +149,10 @@ def measure(line: Line) -> Measured:
         elif seed >= DRAWS_WITHOUT and not shares:
             verdict = "-"
     covered, width = (float(np.mean(part)) if shares else 0.0 for part in (held, widths))
+    median = float(np.median(widths)) if shares else 0.0
     return Measured(
         line.interval, line.table, line.setting, line.level, covered, len(held), seed,
-        width, verdict,
+        width, verdict, median, 1 - len(shares) / seed,
     )  # fmt: skip
 
 
@@ -324,37 +338,79 @@ def risk(folder: Path | None) -> Iterator[Line]:
             draw = partial(_risk, maker, epsilon, feature_map)
             setting = f"epsilon {epsilon:g}, map {feature_map}"
             yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw)
-    for classes in (3, 10, 26):
-        for epsilon in (0.3, 1.0):
-            name, setting = f"mixture, {classes} classes, 4,000 rows", f"epsilon {epsilon:g}"
-            draw = partial(_risk_of_many, classes, epsilon)
-            yield Line(
-                "FactoredClassifier.risk_interval_",
-                name,
-                f"{setting}, default settings",
-                0.95,
-                draw,
-            )
 
 
-def _risk_of_many(classes: int, epsilon: float, seed: int) -> Outcome:
+def classes(folder: Path | None) -> Iterator[Line]:
+    """Risk of FactoredClassifier with default settings, of three classes or more: 400 draws."""
+    makers: dict[str, tuple[Many, tuple[float, ...]]] = {}
+    for count, rows, epsilons in (
+        (3, 1000, (0.3, 1.0)), (3, 4000, (0.1,)), (10, 3000, (0.1, 1.0)), (26, 3000, (0.1, 1.0)),
+        (100, 3000, (1.0,)),
+    ):  # fmt: skip
+        name = f"mixture, {count} classes, {rows:,} rows"
+        makers[name] = partial(_mixture, count, rows), epsilons
+    makers["digits, 10 classes, 1,300 rows"] = partial(_sampled, _digits(), 1300), (0.3, 1.0)
+    if folder is not None:
+        cover = _covertype(folder)
+        makers["covertype, 7 classes, 3,000 rows"] = partial(_sampled, cover, 3000), (0.1, 1.0)
+    for name, (maker, epsilons) in makers.items():
+        for epsilon in epsilons:
+            draw = partial(_risk_of_many, maker, epsilon)
+            setting = f"epsilon {epsilon:g}, no map"
+            yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw, 400)
+
+
+# Rows, their labels, and rows with the chances of their classes on which a model is judged.
+Several = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Many = Callable[[int], Several]
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    rows, labels = datasets.load_digits(return_X_y=True)
+    return rows, labels
+
+
+def _covertype(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / "covertype.parquet")
+    taken = slice(None, None, 30)
+    columns = [table[n].to_numpy()[taken] for n in table.column_names if n != "label"]
+    labels = np.unique(table["label"].to_numpy()[taken], return_inverse=True)[1]
+    return np.column_stack(columns).astype(float), labels
+
+
+def _sampled(table: tuple[np.ndarray, np.ndarray], count: int, seed: int) -> Several:
+    """Return rows that are drawn from a table, which is the population."""
+    rows, labels = table
+    own = np.random.default_rng((8, seed)).permutation(len(rows))[:count]
+    return rows[own], labels[own], rows, np.eye(labels.max() + 1)[labels]
+
+
+def _mixture(classes: int, rows: int, seed: int) -> Several:
     """Each class has three clusters, and sizes of classes differ."""
     rng = np.random.default_rng((9, classes, seed))
     centres = 1.4 * rng.normal(size=(3 * classes, 15))
     sizes = np.repeat(np.exp(0.5 * rng.normal(size=classes)), 3)
-    clusters = rng.choice(3 * classes, size=4000, p=sizes / sizes.sum())
-    X = centres[clusters] + rng.normal(size=(4000, 15))
+    clusters = rng.choice(3 * classes, size=rows, p=sizes / sizes.sum())
+    X = centres[clusters] + rng.normal(size=(rows, 15))
     logs = X @ centres.T - (centres**2).sum(axis=1) / 2 + np.log(sizes)
-    chances = softmax(logs, axis=1).reshape(4000, classes, 3).sum(axis=2)
-    labels = np.minimum((chances.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1), classes - 1)
+    chances = softmax(logs, axis=1).reshape(rows, classes, 3).sum(axis=2)
+    labels = np.minimum((chances.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1), classes - 1)
     mixed = X @ rng.normal(size=(15, 15))
-    owner = sf.MeanOperator(
-        epsilon, _DELTA, classes=list(range(classes)), mechanism="gaussian", map=None
-    )
-    release = owner.release(mixed, labels, ledger=None)
-    model = sf.FactoredClassifier().fit_release(release, mixed)
+    return mixed, labels, mixed, chances
+
+
+def _risk_of_many(maker: Many, epsilon: float, seed: int) -> Outcome:
+    own, labels, judged, chances = maker(seed)
+    declared = list(range(chances.shape[1]))
+    owner = sf.MeanOperator(epsilon, _DELTA, classes=declared, mechanism="gaussian", map=None)
+    release = owner.release(own, labels, ledger=None)
+    model = sf.FactoredClassifier().fit_release(release, own)
     low, high = model.risk_interval_
-    return within([low], -(chances * np.log(model.predict_proba(mixed))).sum(axis=1).mean(), [high])
+    return within(
+        [low], -(chances * np.log(model.predict_proba(judged))).sum(axis=1).mean(), [high]
+    )
 
 
 def _risk(maker: Maker, epsilon: float, feature_map: str | None, seed: int) -> Outcome:
@@ -699,6 +755,7 @@ PARTS: dict[str, Callable[[Path | None], Iterator[Line]]] = {
     "frequencies": frequencies,
     "coefficients": coefficients,
     "risk": risk,
+    "classes": classes,
     "noisy_labels": noisy_labels,
     "scores": scores,
     "moments": moments,
@@ -752,7 +809,8 @@ def main(arguments: Sequence[str] = ()) -> int:
             if options.again or not known:
                 results[line.key] = measure(line)
                 store(results)
-            print(" | ".join(results[line.key].cells), flush=True)
+            shown = results[line.key]
+            print(" | ".join(shown.cells), shown.spread if line.draws else "", flush=True)
     too_seldom = [key for key in wanted if results[key].verdict == "too seldom"]
     print(f"{len(too_seldom)} of {len(wanted)} lines cover too seldom", *too_seldom, sep="\n  ")
     if options.page is not None:

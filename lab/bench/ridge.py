@@ -1,11 +1,12 @@
-"""How strong the ridge of scores that are calibrated later should be, on tables of several classes.
+"""How strong the ridge of scores that are calibrated later should be.
 
-    OMP_NUM_THREADS=1 python lab/bench/ridge.py --data DIR [--tables har6,wine3] [--draws 4]
+    OMP_NUM_THREADS=1 python lab/bench/ridge.py --data DIR [--tables eeg,mixtures-8] [--draws 4]
 
 One release of each table by the rule's map is made anew with Gaussian noise of numpy, the same for
 every strength, and learnt from: a simulation, never a release. Printed are points of test accuracy
-against the variance 2.5 (`suffice.learner.denoise`), and test log losses. Claim: the default gains
-a point in the mean.
+against the variance 2.5 (`suffice.learner.denoise`), and test log losses. The default was chosen on
+har6, wine3, abalone3, covertype7, mnist10 and mixtures of 3, 10 and 26 classes. Other tables
+confirm it here. Claim: in the mean it loses at most .2 points against the best of the five.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from suffice.learner.weak import OperatorEstimate
 DELTA = 1e-6
 DEFAULT = denoise._MARGIN_VARIANCE["calibrated"]  # noqa: SLF001  # what this bench is about
 VARIANCES = (2.5, 0.25, 0.075, 0.025, 0.0075)
-TABLES = "mixtures-3,mixtures-10,mixtures-26,har6,covertype7,wine3,abalone3,mnist10"
+TABLES = "mixtures-2,mixtures-5,mixtures-8,mixtures-16,mixtures-40,magic,adult,eeg,ijcnn1,spambase"
 
 
 def measure(rows: tuple, epsilon: float, draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +45,7 @@ def measure(rows: tuple, epsilon: float, draws: int) -> tuple[np.ndarray, np.nda
     release = owner.release(own, labels, ledger=None)
     own, test = (design_matrix(part, release.pipeline, new=True) for part in (own, test))
     exact = own.T @ (labels[:, None] == classes) / len(labels)
+    exact = exact[:, 1] - exact[:, 0] if len(classes) == 2 else exact
     accuracies, losses = np.zeros((2, draws, len(VARIANCES)))
     for draw in range(draws):
         drawn = _released_noise(release.noise, exact.shape, np.random.default_rng((5, draw)))
@@ -86,8 +88,8 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
             print(f"| {name} | {epsilon:g} |", *(f" {g:+.1f} |" for g in gain), f" {shown} |")
     mean = np.mean(gains, axis=0)
     print("| mean | |", *(f" {g:+.2f} |" for g in mean))
-    return [claim("ridge: points lost by the default against variance 2.5, mean",
-                  -float(mean[VARIANCES.index(DEFAULT)]), -1.0)]  # fmt: skip
+    lost = float(mean.max() - mean[VARIANCES.index(DEFAULT)])
+    return [claim("ridge: points lost by the default against the best of five, mean", lost, 0.2)]
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
+from scipy.stats import truncnorm
 
 from suffice.learner import calibration
 from suffice.learner.calibration import (
+    ProductPrior,
     calibrate_by_labels,
     calibrate_by_product,
     class_proportions,
@@ -151,3 +153,30 @@ def test_the_gradient_of_the_divergence_is_right(rng, monkeypatch):
     at = np.array([1.3, 0.4, -0.7])
     numeric = approx_fprime(at, lambda x: objectives[0](x)[0], 1e-7)
     np.testing.assert_allclose(objectives[0](at)[1], numeric, atol=1e-6)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
+def test_the_prior_of_a_product_is_what_it_states(chance):
+    """Over steps of a tenth of a power of ten of R^2, as products of small slopes are apart."""
+    prior = ProductPrior(0.3, 0.2, chance)
+    products = 10.0 ** np.arange(-4, 1, 0.05)
+    weights = np.exp([prior.log_weight(product) for product in (0.0, *products)])
+    assert weights[0] == pytest.approx(1 - chance)
+    assert weights.sum() == pytest.approx(1, abs=1e-3)
+    if chance:
+        above = truncnorm(-1.5, np.inf, 0.3, 0.2)
+        assert weights[1:] @ products / chance == pytest.approx(above.mean(), rel=1e-3)
+
+
+def test_a_prior_stands_in_for_a_product_that_noise_hides(rng):
+    scores = rng.normal(size=(800, 2)) * [1, 0]
+    scores -= scores.mean(axis=0)
+    shares = np.array([0.7, 0.3])
+
+    def product_of(prior: ProductPrior) -> float:
+        link = calibrate_by_product(scores, shares, 0.0, 50.0, prior=prior)
+        return float((link.apply(scores) * scores).sum(axis=1).mean())
+
+    assert product_of(ProductPrior(0.2, 0.01, 1.0)) == pytest.approx(0.2, rel=0.05)
+    assert product_of(ProductPrior(0.2, 0.01, 0.5)) == pytest.approx(0.1, rel=0.1)
+    assert product_of(ProductPrior(0.2, 0.01, 0.0)) == pytest.approx(0.0, abs=1e-6)

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import betaln, expit, logit, logsumexp, ndtri, softmax
+from scipy.special import betaln, expit, log_ndtr, logit, logsumexp, ndtri, softmax
+from scipy.stats import norm
 
 from suffice.kernels.models import softmax_shares
 
@@ -53,6 +54,28 @@ class Calibration:
     def apply(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of each class (n, K) for scores (n, K)."""
         return np.asarray(softmax(self.slope * scores + self.shift, axis=1))
+
+
+@dataclass(frozen=True)
+class ProductPrior:
+    """What is known of E[u_y] beside a measured product: it may be 0, else it is near a mean."""
+
+    mean: float
+    deviation: float  # above 0
+    chance: float  # that it is not 0
+
+    def log_weight(self, product: float) -> float:
+        """Return the prior's weight of a coarse step of slopes whose E[u_y] is ``product``.
+
+        Without a slope it is 0. Else it is as likely as a normal variable above 0 is, and grows as
+        the slope does: a step is a tenth of a power of ten of R^2.
+        """
+        if not product > 1e-9 * self.deviation:
+            return float(np.log(max(1 - self.chance, _TINY)))
+        step = product / self.deviation * np.log(10) * _COARSE_STEP / 2
+        away = (product - self.mean) / self.deviation
+        likely = norm.logpdf(away) - log_ndtr(self.mean / self.deviation)
+        return float(np.log(max(self.chance * step, _TINY)) + likely)
 
 
 def class_proportions(
@@ -180,12 +203,14 @@ def calibrate_by_product(
     error: float,
     *,
     shifted: bool = True,
+    prior: ProductPrior | None = None,
 ) -> Calibration:
     """Return the link of scores u (n, K), with the slope integrated out, from E[u_y].
 
     ``product`` is E[u_y], the mean score of the true class, as a mean operator says it, without
     what the model has learnt from noise; ``error`` its standard deviation, above 0. ``shares`` (K,)
-    are the class proportions. Models without a constant are not ``shifted``.
+    are the class proportions. Models without a constant are not ``shifted``. ``prior`` is what is
+    known of E[u_y] beside the product.
     """
     counts = np.ones(len(scores))
     if len(shares) == 2 and len(scores) > _SCORE_BINS:
@@ -194,7 +219,9 @@ def calibrate_by_product(
     rows = counts / counts.sum()
 
     def log_likelihood(p: np.ndarray) -> float:
-        return -(((product - float(rows @ (p * scores).sum(axis=1))) / error) ** 2) / 2
+        expected = float(rows @ (p * scores).sum(axis=1))
+        likely = -(((product - expected) / error) ** 2) / 2
+        return likely if prior is None else likely + prior.log_weight(expected)
 
     return _moderated(scores, counts, shares, log_likelihood, shifted=shifted)
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, logsumexp, ndtr, softmax
 
 from suffice.models.problem import FactoredProblem, WeightedRows
 from suffice.releases.release import Covariance
@@ -32,10 +32,9 @@ from suffice.releases.release import Covariance
 _EXPONENTS = (0.0, 0.5, 1.0)  # q
 _EXPLAINED_SHARES = 10.0 ** np.arange(-2.5, 0.01, 0.1)  # R^2
 # Variance that noise may add to a score. Scores as they are: the best of .25, 2.5 and 25 on splits
-# that decided nothing (docs/decisions/layers.md). Scores that are calibrated later stay steep with
-# a stronger ridge: chosen on nine tables of several classes, none of them held out;
-# lab/bench/ridge.py compares five values. Votes, which are about other rows than the learner's: the
-# best of three on activities, which lab/bench/parties.py also reports.
+# that decided nothing (docs/decisions/layers.md). Scores that are calibrated later need no size:
+# lab/bench/ridge.py compares five values on tables that did not choose this one. Votes, which are
+# about other rows than the learner's: the best of three on activities (lab/bench/parties.py).
 _MARGIN_VARIANCE = {"as they are": 2.5, "calibrated": 0.075, "votes": 0.25}
 _SMALLEST_RIDGE = 1e-4
 _RANK_TOLERANCE = 2.0**-20  # of the largest variance: where rows vary less nothing can be learnt
@@ -171,6 +170,15 @@ class Denoiser:
         The noise n_j is that of the release, and of sampled labels if ``sampling``. The intercept
         says how large the classes are and nothing about rows: its share is its own.
         """
+        shares, classes = self._found(operator).mean_shares, around_centre(operator).shape[1]
+        if not self.intercept:
+            return shares
+        # All proportions are as likely: 2 p - 1 has the variance 1/3, p_k of K (1 - 1/K)/K/(K + 1).
+        vary = 1 / 3 if classes == 1 else (1 - 1 / classes) / (classes * (classes + 1))
+        return np.append(shares, vary / (vary + self.white_noise[-1]))
+
+    def _found(self, operator: np.ndarray) -> "_Found":
+        """Return what an operator has along the coordinates of the features, and its noise."""
         features = slice(None, -1 if self.intercept else None)
         signal = around_centre(operator)[features]
         classes = signal.shape[1]
@@ -179,12 +187,22 @@ class Denoiser:
         unit = 1 / classes
         noise = self.white_noise[features] + (unit / self.rows.labels if self.sampling else 0.0)
         energy = np.sum(signal**2, axis=1) / columns
-        shares = _mean_shares(self.variances, energy, noise, columns, unit)
-        if not self.intercept:
-            return shares
-        # All proportions are as likely: 2 p - 1 has the variance 1/3, p_k of K (1 - 1/K)/K/(K + 1).
-        vary = 1 / 3 if classes == 1 else (1 - 1 / classes) / (classes * (classes + 1))
-        return np.append(shares, vary / (vary + self.white_noise[-1]))
+        return _Found(self.variances, energy, noise, columns, unit)
+
+    def expected_product(self, model: np.ndarray) -> tuple[float, float]:
+        """Return <theta, A> and its deviation, as the prior and the release say it together.
+
+        A is taken as normal around what is left of the operator, with the variances k_j n_j that
+        shrinking leaves.
+        """
+        left = self.kept_shares * self.white_noise
+        mean = float(np.sum(model * self(self.released)))
+        return mean, float(np.sqrt(np.sum(left * (model**2).T)))
+
+    @cached_property
+    def chance_of_signal(self) -> float:
+        """How likely labels depend on the rows at all; without the release: as likely as not."""
+        return self._found(self.basis.T @ self.released).chance_of_signal
 
     def ridge(self, weight: float, *, calibrated: bool = False) -> float:
         """Return the least ridge that bounds the margin noise; ``weight`` is the operator's.
@@ -223,25 +241,48 @@ class Denoiser:
         return float(ndtr(-gain / np.sqrt(variance))) if variance > 0 else 0.0
 
 
-def _mean_shares(
-    variances: np.ndarray, energy: np.ndarray, noise: np.ndarray, columns: int, unit: float
-) -> np.ndarray:
-    """Return the mean of k_j over R^2 and q, as the operator makes them likely.
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What an operator has along white coordinates, and what its noise explains of it.
 
     ``energy`` is the mean square of the signal's ``columns`` free entries along a coordinate.
     """
-    if not len(variances):
-        return np.zeros(0)
-    shares, fits = [], []
-    for exponent in _EXPONENTS:
-        spread = (variances / variances.max()) ** exponent
-        signal = unit * _EXPLAINED_SHARES[:, None] * spread / spread.sum()
-        total = signal + noise
-        shares.append(signal / total)
-        fits.append(-columns / 2 * (np.log(total) + energy / total).sum(axis=1))
-    likely = np.concatenate(fits)
-    weights = np.exp(likely - likely.max())
-    return np.asarray(weights @ np.concatenate(shares) / weights.sum())
+
+    variances: np.ndarray
+    energy: np.ndarray
+    noise: np.ndarray
+    columns: int
+    unit: float
+
+    @cached_property
+    def _priors(self) -> tuple[np.ndarray, np.ndarray]:
+        """The signal g_j of each R^2 and q, and its log likelihood."""
+        signals = []
+        for exponent in _EXPONENTS:
+            spread = (self.variances / self.variances.max()) ** exponent
+            signals.append(self.unit * _EXPLAINED_SHARES[:, None] * spread / spread.sum())
+        signal = np.concatenate(signals)
+        return signal, self._log_likelihood(signal + self.noise)
+
+    def _log_likelihood(self, total: np.ndarray) -> np.ndarray:
+        """Return that of entries with these variances along the coordinates."""
+        return -self.columns / 2 * np.sum(np.log(total) + self.energy / total, axis=-1)
+
+    @property
+    def mean_shares(self) -> np.ndarray:
+        """The mean of k_j over R^2 and q, as the operator makes them likely."""
+        if not len(self.variances):
+            return np.zeros(0)
+        signal, fits = self._priors
+        return np.asarray(softmax(fits) @ (signal / (signal + self.noise)))
+
+    @property
+    def chance_of_signal(self) -> float:
+        """How likely there is one: before the release as likely as not, of any R^2 and q."""
+        if not len(self.variances):
+            return 0.0
+        fits = self._priors[1]
+        return float(expit(logsumexp(fits) - np.log(len(fits)) - self._log_likelihood(self.noise)))
 
 
 @dataclass(frozen=True, eq=False)

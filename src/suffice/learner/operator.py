@@ -48,6 +48,12 @@ MAJORITY_HIDDEN = (
 )
 
 
+NO_SIGNAL = (
+    "The release may hold no more than noise. The model may do no better than always predicting the"
+    " larger class."
+)
+
+
 def warnings_of(model: Any) -> list[str]:
     """Return why a fitted `FactoredClassifier` may be no better than a guess, a sentence each."""
     doubts = []
@@ -56,6 +62,8 @@ def warnings_of(model: Any) -> list[str]:
     evidence = model._fitted_evidence  # noqa: SLF001  # of the models of this file
     if are_votes(model.releases_) and evidence.chance_of_worse > LARGEST_DOUBT:
         doubts.append("The model may do worse than always predicting the larger class.")
+    elif not model.intercept_only_ and evidence.chance_of_signal < 1 - LARGEST_DOUBT:
+        doubts.append(NO_SIGNAL)
     guess = risk_of_guess(model)
     if guess is not None and model.risk_interval_[1] >= guess:
         doubts.append(
@@ -114,8 +122,8 @@ class FactoredClassifier(FiguredModel):
         Whether noise is removed from the operator first, with what is known of it: of each
         direction the part is kept that is likely to be signal. With lam="auto" and the l2 penalty,
         the penalty is then in coordinates in which the rows are white (`suffice.learner.denoise`),
-        and of releases with three classes or more the scores are calibrated
-        (`suffice.learner.intervals.calibrate_model`).
+        and scores of releases are calibrated: where the release says little of labels,
+        probabilities are the class proportions (`suffice.learner.intervals.calibrate_model`).
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
@@ -322,7 +330,7 @@ class FactoredClassifier(FiguredModel):
             denoised = denoise(problems, noise, votes=votes, tuned=self.lam == "auto")
         else:
             denoised = within_rows(problems, noise)
-        joint = problems[0].loss is None and intercept
+        joint = intercept and loss_named(self.loss).joint
         calibrated = denoised.basis is not None and joint and bool(self.releases_) and not votes
         if self.lam == "auto":
             steps = int(self.max_iter)

@@ -9,7 +9,7 @@ import pytest
 import suffice
 from suffice.learner.fit import report_of
 from suffice.learner.moments import MomentNumbers
-from suffice.learner.operator import is_majority_known, warnings_of
+from suffice.learner.operator import NO_SIGNAL, is_majority_known, warnings_of
 from suffice.learner.problem import NoiseWarning, Supervised
 from suffice.learner.weak import OperatorEstimate
 from suffice.releases.release import Covariance
@@ -66,6 +66,26 @@ def test_votes_warn_of_a_model_that_may_be_below_the_larger_class(rng, signal, d
     assert sum("worse than always" in str(warning.message) for warning in caught) == doubted
     assert sum("worse than always" in line for line in warnings_of(model)) == doubted
     assert (model.predict(X[:500]) == 1).any()
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("owners", [1, 2])
+def test_a_release_of_noise_says_so_with_any_number_of_classes_and_owners(rng, classes, owners):
+    """Also where the larger class is known, so that nothing else warns."""
+    X = rng.normal(size=(4000, 6))
+    larger = (rng.random(4000) < 0.4) * rng.integers(classes, size=4000)
+    signal = np.where(rng.random(4000) < 0.4, np.digitize(X[:, 0], np.arange(classes - 1)), 0)
+    for labels, doubted in ((larger, True), (signal, False)):
+        parts = np.array_split(np.arange(4000), owners)
+        owner = suffice.MeanOperator(2.0, 1e-6, map=None, classes=list(range(classes)))
+        pipeline = owner.release(X[parts[0]], labels[parts[0]], ledger=None).pipeline
+        owner = suffice.MeanOperator(2.0, 1e-6, classes=list(range(classes)), pipeline=pipeline)
+        releases = [owner.release(X[part], labels[part], ledger=None) for part in parts]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = suffice.FactoredClassifier().fit_release(releases, X)
+        assert (NO_SIGNAL in warnings_of(model)) == doubted
+        assert any(NO_SIGNAL in str(warning.message) for warning in caught) == doubted
 
 
 @pytest.mark.parametrize("settings", [{"denoise": False}, {"denoise": False, "lam": 1e-3}])

@@ -3,6 +3,7 @@
 Seeds of data and noise are fixed, so that nothing here fails by chance.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from suffice.learner.denoise import Denoiser
 from suffice.learner.intervals import Evidence, interval, optimism_by_trial
 from suffice.learner.operator import FactoredClassifier
 from suffice.learner.penalty import optimism
+from suffice.learner.problem import NoiseWarning
 from suffice.models.problem import LOSSES, FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.releases.release import Covariance
@@ -64,7 +66,9 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
     for _ in range(40):
         labels = (local.random(300) < chance).astype(int)
         release = MeanOperator(0.2, 1e-6, "gaussian", map=None).release(rows, labels, ledger=None)
-        model = FactoredClassifier(**options).fit_release(release, rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoiseWarning)
+            model = FactoredClassifier(**options).fit_release(release, rows)
         scores = model.decision_function(rows)
         risk = np.mean(np.logaddexp(0, scores) - chance * scores)
         evidence = model._evidence
@@ -74,7 +78,7 @@ def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(
         covered.append([low <= risk <= high for low, high in ends])
     now, then = np.sum(covered, axis=0)
     assert now >= 33
-    assert then < 33
+    assert then < 33 or evidence.link  # calibrated scores are not those that the formula is of
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -90,7 +94,35 @@ def test_risk_intervals_on_kernel_components_are_narrow_and_cover(rng, delta):
     assert low <= np.mean(np.logaddexp(0, scores) - labels * scores) <= high < 0.6
 
 
-@pytest.mark.parametrize("classes", [3, 12])
+def test_gaps_of_many_classes_are_right_where_noise_hides_most(monkeypatch):
+    """A step of a quarter adds energy to 11 columns, which keeps more: half too large a gap."""
+    local = np.random.default_rng(8)
+    rows = np.column_stack([local.normal(size=(500, 20)), np.ones(500)])
+    labels = np.eye(12)[local.integers(12, size=500)]
+    exact, noise = rows.T @ labels / 500, Covariance("identity", 0.05**2)
+    ratios = []
+    for step in (intervals._TRIAL_STEP, 0.25):
+        monkeypatch.setattr(intervals, "_TRIAL_STEP", step)
+        draws, stated, found = np.random.default_rng(9), [], []
+        for _ in range(30):
+            drawn = 0.05 * draws.normal(size=exact.shape)
+            operator = exact + drawn - drawn.mean(axis=1, keepdims=True)
+            denoiser = Denoiser.of(FactoredProblem(rows, operator, None, intercept=True), noise)
+            white = rows @ denoiser.basis
+            released = FactoredProblem(white, denoiser.basis.T @ operator, None, intercept=True)
+            model = released.with_operator(denoiser(operator)).solve(
+                5.0, tol=1e-8, max_iter=500
+            ).parameters  # fmt: skip
+            stated.append(optimism_by_trial(released, model, 5.0, denoiser, model)[0])
+            model[-1] = 0.0
+            truth = denoiser.basis.T @ rows.T @ np.full((500, 12), 1 / 12) / 500
+            found.append(np.sum(model * (released.operator - truth)))
+        ratios.append(np.mean(stated) / np.mean(found))
+    assert ratios[0] == pytest.approx(1, abs=0.12)
+    assert ratios[1] > 1.25
+
+
+@pytest.mark.parametrize("classes", [2, 3, 12])
 def test_many_classes_are_as_sure_as_they_are_right(rng, classes):
     """Without calibration the mean top probability of 12 classes is 0.18 below the accuracy.
 
@@ -108,3 +140,22 @@ def test_many_classes_are_as_sure_as_they_are_right(rng, classes):
     assert fresh.max(axis=1).mean() == pytest.approx(right, abs=0.1)
     loss = -np.mean(np.log(fresh[np.arange(3000), codes[3000:]]))
     assert loss < -np.sum(share * np.log(share)) / 2
+
+
+@pytest.mark.parametrize("shares", [(0.88, 0.12), (0.2,) * 5, (0.5, 0.3, 0.1, 0.06, 0.04)])
+def test_of_noise_alone_probabilities_are_the_class_proportions(rng, shares):
+    """Labels do not depend on rows. Scores of noise once made probabilities far too sure."""
+    classes = list(range(len(shares)))
+    excess = []
+    for _ in range(8):
+        X = rng.normal(size=(2000, 12))
+        codes = rng.choice(classes, size=2000, p=shares)
+        owner = MeanOperator(0.1, 1e-6, "gaussian", classes=classes, map=None)
+        release = owner.release(X, codes, ledger=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoiseWarning)
+            model = FactoredClassifier().fit_release(release, X)
+        chances = model.predict_proba(X)
+        constant = chances.mean(axis=0)
+        excess.append(-np.mean(np.log(chances), axis=0) @ shares + np.log(constant) @ shares)
+    assert np.median(excess) < 0.005

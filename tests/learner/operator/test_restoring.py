@@ -33,12 +33,12 @@ def drowned(rng: np.random.Generator, variance: float, classes: int = 2) -> tupl
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_shares_are_means_under_the_posterior(rng, columns):
+def test_shares_and_the_chance_of_signal_are_those_of_the_posterior(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.05, 0.2, 5)
     signal = rng.normal(size=(5, columns)) * 0.3
     unit = 1 / (columns + 1)
     energy = np.mean(signal**2, axis=1)
-    shares = denoise._mean_shares(variances, energy, noise, columns, unit)
+    found = denoise._Found(variances, energy, noise, columns, unit)
     chances, means = [], []
     for q in denoise._EXPONENTS:
         for explained in denoise._EXPLAINED_SHARES:
@@ -46,7 +46,10 @@ def test_shares_are_means_under_the_posterior(rng, columns):
             total = np.sqrt(prior + noise)[:, None]
             chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))
             means.append(prior / (prior + noise))
-    assert shares == pytest.approx(np.average(means, axis=0, weights=chances))
+    assert found.mean_shares == pytest.approx(np.average(means, axis=0, weights=chances))
+    nothing = np.exp(stats.norm.logpdf(signal, scale=np.sqrt(noise)[:, None]).sum())
+    either = np.mean(chances) + nothing
+    assert found.chance_of_signal == pytest.approx(np.mean(chances) / either)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -125,7 +125,8 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     for _ in range(200):
         signal = generator.normal(size=width) * np.sqrt(true)
         noisy = signal + generator.normal(size=width) * np.sqrt(noise)
-        kept_shares = denoise._mean_shares(variances, noisy**2, noise, 1, 2 * true.sum())
+        found = denoise._Found(variances, noisy**2, noise, 1, 2 * true.sum())
+        kept_shares = found.mean_shares
         best = true / (true + noise)
         shares = {"estimated": kept_shares, "best": best, "raw": 1.0}
         shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
