@@ -375,12 +375,6 @@ def _drawn_labels(ends: np.ndarray, weights: np.ndarray, rng: np.random.Generato
     return csr_array((weights, codes, places), shape=ends.shape)
 
 
-# Shares of a gap and of a product. On 11 tables of two to 26 classes most gaps were right to a
-# twentieth, and the denoiser expected up to a third too little of a product.
-_GAP_ERROR = 0.05
-_PRIOR_ERROR = 0.3
-
-
 @dataclass(frozen=True, eq=False)
 class Link:
     """What is known of a calibrated softmax model: E[u_y] of scores u without their constants."""
@@ -416,13 +410,14 @@ def calibrate_model(
     shares, deviations = _shares_of_classes(problem, denoiser)
     calibrated, weight = model, problem.operator_weight
     mean, deviation = (weight * part for part in denoiser.expected_product(features))
-    prior = ProductPrior(
-        mean, sqrt(deviation**2 + (_PRIOR_ERROR * mean) ** 2), denoiser.chance_of_signal
-    )
+    # On 11 tables of two to 26 classes the denoiser expected up to a third too little of a product.
+    spread = sqrt(deviation**2 + (0.3 * mean) ** 2)
+    prior = ProductPrior(mean, spread, denoiser.chance_of_signal)
     reaction = model_reaction(problem, model, lam, by_class=model.ndim > 1)
     for _ in range(2):  # flat scores say that labels vary more than they do
         gap, error = optimism_by_trial(problem, model, lam, denoiser, calibrated, reaction=reaction)
-        error = sqrt(error**2 + (_GAP_ERROR * gap) ** 2)
+        # Most gaps of the same tables were right to a twentieth.
+        error = sqrt(error**2 + (0.05 * gap) ** 2)
         product = weight * float(np.sum(features * problem.operator)) - gap
         found = calibrate_by_product(scores, shares, product, error, prior=prior)
         calibrated, shift = found.slope * features, found.shift - found.shift.mean()
