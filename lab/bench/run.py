@@ -40,6 +40,7 @@ BENCHMARKS = {
     "service": Bench("service", ()),
     "answering": Bench("answering", ()),
     "growth": Bench("growth", ()),
+    "crowded": Bench("crowded", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),
