@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 70_538,
+    "lines": 70_540,
     "modules": 181,
     "lone": 25,
     "protocols": 6,

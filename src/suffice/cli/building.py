@@ -152,11 +152,13 @@ aggregate: publish the noisy sum of the contributions of 20 enrolled parties
   suffice aggregate north.part --aux auxiliary.csv --enrolled 20 --epsilon 1 \
       --delta 1e-6 --no-ledger -o network.suffice
 round new: agree with parties on what they send, and until when
-  suffice round new --title "Spring 2027" --aux auxiliary.csv \
-      --enrolled parties.txt --epsilon 1 --delta 1e-6 \
-      --closes 2027-03-31T12:00Z --address https://clinic.example \
-      --sign clinic.key -o spring.round
+  suffice round new --title Spring --aux auxiliary.csv \
+      --enrolled north,south --epsilon 1 --delta 1e-6 \
+      --closes 2035-12-31T12:00Z --address https://clinic.example \
+      --sign clinic/clinic.key -o spring.round
 round open: take contributions, and write one token for each party
+  suffice ledger init clinic/clinic.ledger --dataset parties --epsilon 2 \
+      --delta 1e-5 --unit party
   suffice round open clinic spring.round -o tokens.csv
 round token: print another token for a party that lost its own
   suffice round token clinic spring.round north
