@@ -120,10 +120,10 @@ MUTANTS = (
     Mutant(
         "report-keeps-the-truth-too-often",
         "participant.py",
-        "self.threshold = int(Fraction(keep) * _WORD_COUNT)",
-        "self.threshold = int(Fraction(keep) * _WORD_COUNT) + 2**60",
-        (f"{_REPORTS}::test_an_asked_epsilon_is_nearly_spent_and_never_exceeded",),
-        "A report costs more than was asked for.",
+        "_bits(64) < self.threshold",
+        "_bits(64) <= self.threshold",
+        (f"{_REPORTS}::test_no_report_is_more_likely_than_stated",),
+        "The truth is in more reports than the cost was computed from.",
     ),
     Mutant(
         "report-may-hold-the-truth-among-others",
