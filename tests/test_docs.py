@@ -66,7 +66,7 @@ def test_the_commands_of_the_readme_print_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     blocks = steps(README)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for commands, stated in blocks:
         assert stated, commands
         check_output(stated, "".join(run(command) for command in commands))

@@ -138,21 +138,32 @@ def test_a_label_that_is_no_utf_8_is_read_as_latin_1_it_alone(tmp_path):
 def test_private_columns_are_read_as_declared_and_nothing_else_is_tried(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a;b\n1,5;2\n")
-    (batch,) = open_table(path, numbers=["a", "b"]).batches(["a", "b"])
-    assert batch.to_pydict() == {"a": [None], "b": [2.0]}
-    described = TableFile(path, decimal=",")
-    (batch,) = open_table(described, numbers=["a", "b"]).batches(["a", "b"])
-    assert batch.to_pydict() == {"a": [1.5], "b": [2.0]}
+    for decimal, first in (".", None), (",", 1.5):
+        described = TableFile(path, decimal=decimal)
+        (batch,) = open_table(described, numbers=["a", "b"]).batches(["a", "b"])
+        assert batch.to_pydict() == {"a": [first], "b": [2.0]}
+
+
+def test_private_numbers_between_semicolons_need_a_decimal_mark_unless_public_ones_show_it(
+    tmp_path,
+):
+    path = tmp_path / "t.csv"
+    for cell in "1.5", "1,5", "x", "2":  # whatever the private cell is
+        path.write_text(f"a;b;public\n{cell};2;3,5\n")
+        with pytest.raises(TableError, match="--decimal , or --decimal"):
+            open_table(path, numbers=["a", "b"], text=["public"])
+        (batch,) = open_table(path, numbers=["a"]).batches(["public"])
+        assert batch.to_pydict() == {"public": [3.5]}
 
 
 @pytest.mark.parametrize("cell", ["1.5", "1,5", "Süd", "x"])
 def test_a_private_column_that_nobody_declared_decides_nothing(tmp_path, cell):
     path = tmp_path / "t.csv"
     path.write_bytes(f"a;note;ward\n1.5;{cell};Nord\n".encode("latin-1"))
-    table = open_declared(path, text=["ward"], numbers=["a"])
+    table = open_declared(TableFile(path, decimal="."), text=["ward"], numbers=["a"])
     (batch,) = table.batches(["a", "ward"])
     assert batch.to_pydict() == {"a": [1.5], "ward": ["Nord"]}
-    assert str(table.dialect) == "semicolons, utf-8"
+    assert str(table.dialect) == "semicolons, decimal points, utf-8"
 
 
 @pytest.mark.parametrize("length", range(1, 6))

@@ -32,6 +32,9 @@ class Example:
 
 
 _EXAMPLES = r"""
+init: write down once what is private, and the budget of all releases
+  suffice init biopsies.csv --private labels --label diagnosis --budget 2 \
+      --classes 0,1 --folder hospital
 advise: ask which release of private diagnoses to make
   suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \
       --delta 1e-6

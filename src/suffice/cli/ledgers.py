@@ -101,8 +101,14 @@ def show(path: building.LedgerPath, json: building.Json = False) -> None:
     ledger = Ledger(path)
     if json:
         show_json(balance_json(ledger.balances()))
-    else:
-        balance_table(str(ledger.path), ledger.balances())
+        return
+    balances = ledger.balances()
+    balance_table(str(ledger.path), balances)
+    if any(balance.debits for balance in balances):
+        say(
+            "Spent is what all charges cost together, counted at this delta. It is at most the sum"
+            f" of their epsilons, and often less. suffice ledger history {ledger.path} lists them."
+        )
 
 
 def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:

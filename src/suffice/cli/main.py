@@ -18,6 +18,7 @@ from suffice.cli import (
     protocol,
     releases,
     serving,
+    starting,
     survey,
 )
 from suffice.cli.building import HelpfulCommand, Maker, group_with, make_command
@@ -25,7 +26,7 @@ from suffice.cli.output import print_notes, reported, say
 from suffice.engines.engine import Computing
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
+    "Owner": ("init", "advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
     "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies", "describe", "sample"),
     "Participant and survey": ("survey",),
     "Party and aggregator": ("contribute", "aggregate", "round", "simulate"),
@@ -44,6 +45,7 @@ MADE = (
 )
 MAKERS: Mapping[str, Maker] = {
     **{run.__name__: partial(make_command, run) for run in MADE},
+    "init": starting.init_command,
     "advise": releases.advise_command,
     "propose": protocol.propose_command,
     "fit": partial(make_command, learner.fit, computing=Computing),

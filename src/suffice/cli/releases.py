@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -38,6 +38,9 @@ from suffice.options import (
     values,
 )
 from suffice.plain_text import listed
+
+if TYPE_CHECKING:
+    from suffice.cli.starting import Project
 
 TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
@@ -105,6 +108,24 @@ class _Table(Reading):
     table: str = data_option(REQUIRED, TABLE_HELP, path=Path, argument=True)
 
 
+def project_of(table: str | Path) -> "Project | None":
+    """Return the data set of a table, by the settings beside it or in this folder; else None."""
+    text = str(table)
+    place = None if "://" in text else Path(text).resolve()
+    for folder in dict.fromkeys([Path(), *([] if place is None else [Path(text).parent])]):
+        if not (folder / "suffice.toml").is_file():
+            continue
+        from suffice.cli.starting import Project
+        from suffice.service.settings import Settings
+
+        settings = Settings.load(folder)
+        for name, served in settings.datasets.items():
+            stored = served.table
+            if stored == text or (place is not None and Path(stored).resolve() == place):
+                return Project(folder, settings, name)
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class _DeclaredTable(_Table):
     """The same, with what a data sheet declares."""
@@ -116,27 +137,57 @@ class _DeclaredTable(_Table):
         **FILE,
     )
 
-    def declare(self, mechanism: Any, source: dict[str, Any], fields: dict[str, Any]) -> None:
-        """Add what the data sheet declares to options that were not given."""
-        if self.sheet is None:
-            return
-        from suffice.tables.data_sheet import DataSheet
+    def declare(
+        self,
+        mechanism: Any,
+        source: dict[str, Any],
+        fields: dict[str, Any],
+        payment: dict[str, Any] | None = None,
+    ) -> None:
+        """Add what settings and data sheet declare to options that were not given.
 
-        sheet = DataSheet.load(self.sheet)
-        label = source.get("target") or source.setdefault("label", sheet.label)
-        others = {label, source.get("person"), *source.get("drop", ())}
-        offered = sheet.public if mechanism.has_public_rows else sheet.features
-        names = source.setdefault("features", [name for name in offered if name not in others])
-        known = [name for name in names if name in sheet]
-        if source.get("target") in sheet:
-            known.append(source["target"])
-        declared = {"ranges": sheet.ranges(known), "classes": sheet.classes}
-        declared |= dict.fromkeys(("categories", "states"), sheet.categories(known))
-        if mechanism.has_public_rows:
-            del declared["ranges"]
-        for name, value in declared.items():
-            if name in mechanism.__dataclass_fields__ and value and name not in fields:
-                fields[name] = value
+        ``payment`` is added to as well, unless it is None.
+        """
+        if self.sheet is not None:
+            from suffice.tables.data_sheet import DataSheet
+
+            _declare(DataSheet.load(self.sheet), mechanism, source, fields)
+            return
+        project = project_of(self.table)
+        if project is None:
+            return
+        project.fill(source, payment)
+        if project.served.sheet is not None:
+            if "classes" in mechanism.__dataclass_fields__ and "classes" not in fields:
+                fields["classes"] = project.classes()
+            _declare(project.served.sheet, mechanism, source, fields)
+            project.check_filled(source["features"], fields)
+
+
+def _require_label(source: Mapping[str, Any]) -> None:
+    """Raise unless the private column is named: no default may read it as a public one."""
+    if source.get("label") is None and source.get("target") is None:
+        raise ParameterError(
+            "Name the column of private labels with --label, or tell `suffice init` once."
+        )
+
+
+def _declare(sheet: Any, mechanism: Any, source: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Add what a data sheet declares to options that were not given."""
+    label = source.get("target") or source.setdefault("label", sheet.label)
+    others = {label, source.get("person"), *source.get("drop", ())}
+    offered = sheet.public if mechanism.has_public_rows else sheet.features
+    names = source.setdefault("features", [name for name in offered if name not in others])
+    known = [name for name in names if name in sheet]
+    if source.get("target") in sheet:
+        known.append(source["target"])
+    declared = {"ranges": sheet.ranges(known), "classes": sheet.classes}
+    declared |= dict.fromkeys(("categories", "states"), sheet.categories(known))
+    if mechanism.has_public_rows:
+        del declared["ranges"]
+    for name, value in declared.items():
+        if name in mechanism.__dataclass_fields__ and value and name not in fields:
+            fields[name] = value
 
 
 def count_rows_of(table: Any, count_rows: Callable[[int], None] | None) -> Any:
@@ -200,6 +251,15 @@ def make_and_write(
         charged = Payment(**{"ledger": None, **payment}, report=charges.append)
         made = make_release(mechanism(), private, charged)
     write_release(made, options, reports[0] if reports else None, *charges)
+    if not charges or options.json:
+        return
+    charge = f"nothing: this is the file of {charges[0].time:%Y-%m-%d}"
+    if not charges[0].repeated:
+        charge = f"data set {payment['dataset']}"
+    ledger = payment["ledger"].path
+    left = f"suffice ledger show {ledger} says what is left"
+    more = f"suffice inspect {options.output} --explain says what it means for one person"
+    show_pairs([("charged", f"{charge}; {left}"), ("next", more)])
 
 
 def write_release(
@@ -304,7 +364,8 @@ def _release_command(name: str) -> TyperCommand:
         release: ReleaseOptions,
     ) -> None:
         data = table.open(table.table)
-        table.declare(mechanism, source, fields)
+        table.declare(mechanism, source, fields, None if release.no_ledger else payment)
+        _require_label(source)
         if "classes" in mechanism.__dataclass_fields__:
             fields = {**_declared_classes(payment, source), **fields}
         if "positive" in fields:
@@ -351,20 +412,66 @@ def advised_command() -> TyperCommand:
         """Publish what `suffice advise` picks for a table.
 
         The release is the one that public facts speak for, with its feature map and its noise. It
-        protects what --private names. With private labels the feature columns are public. Nothing
-        is charged if noise would leave nothing to learn. The word `advised` may be left out.
+        protects what is private: what `suffice init` was told, or --private. With private labels
+        the feature columns are public. Nothing is charged if noise would leave nothing to learn.
+        The word `advised` may be left out.
         """
         data = table.open(table.table)
+        project = _asked(table, source, question, None if release.no_ledger else payment)
         asked = Question(**{**_declared_classes(payment, source), **question})
-        with progress("reading") as count_rows:
-            opened = TargetSource(data, **source, progress=count_rows)
-            opened.check()
-            advice = answer(asked, opened)
-        mechanism = advice.taken()
+        mechanism: Any
+        if project is not None and asked.private == "records" and asked.public is None:
+            # No public rows are there to compare releases by. At the same guarantee subset sums
+            # of records were never more accurate than moments (lab/bench/rivals.py).
+            from suffice.owner.moments import Moments
+
+            declared: dict[str, Any] = {"classes": asked.classes}
+            _declare(project.served.sheet, Moments, source, declared)
+            mechanism = Moments(asked.epsilon, asked.delta, **declared)
+            say("suffice: Released as moments, which protect whole records.", error=True)
+        else:
+            with progress("reading") as count_rows:
+                opened = TargetSource(data, **source, progress=count_rows)
+                opened.check()
+                mechanism = answer(asked, opened).taken()
         private = partial(type(mechanism).source, data, **source)
         make_and_write(lambda: mechanism, private, payment, release)
 
-    return make_command(run, _ADVISED, source=TargetSource, question=Question, payment=Payment)
+    return make_command(run, _ADVISED, source=TargetSource, question=_asking(), payment=Payment)
+
+
+def _asking() -> type:
+    """Return a question whose private part `suffice init` may have been told."""
+    from suffice.owner.advice import Question
+
+    options = options_of(Question)
+    private = replace(options["private"], required=False)
+    return selected_fields(Question, {**options, "private": private})
+
+
+def _asked(
+    table: _Table,
+    source: dict[str, Any],
+    question: dict[str, Any],
+    payment: dict[str, Any] | None = None,
+) -> "Project | None":
+    """Add what `suffice init` was told to a question; return the settings, if there are some."""
+    project = project_of(table.table)
+    if project is not None:
+        project.fill(source, payment)
+        question.setdefault("private", project.private)
+        question.setdefault("delta", project.served.policy.largest_delta)
+        if project.served.sheet is not None:
+            if "target" not in source:
+                question.setdefault("classes", project.classes())
+            project.check_filled(source["features"], {})
+    _require_label(source)
+    if "private" not in question:
+        raise ParameterError(
+            "Say what is private: --private labels or --private records, or tell `suffice init`"
+            " once."
+        )
+    return project
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,6 +517,7 @@ def _plan_command(name: str) -> TyperCommand:
     ) -> None:
         data = table.open(table.table)
         table.declare(mechanism, source, fields)
+        _require_label(source)
         if "positive" in fields:
             _positive_last(fields, mechanism)
         epsilons = fields.pop("epsilon", [])
@@ -492,14 +600,16 @@ def advise_command() -> TyperCommand:
         Advice reads the columns, the number of rows and public tables. With private labels the
         rows are public, and the labels are not read. Advice is not charged to a budget.
         """
-        data, asked = table.open(table.table), Question(**question)
+        data = table.open(table.table)
+        _asked(table, source, question)
+        asked = Question(**question)
         with progress("reading") as count_rows:
             opened = TargetSource(data, **source, progress=count_rows)
             opened.check()
             advice = answer(asked, opened)
         _show_plan(advice, as_json=output.json)
 
-    return make_command(advise, source=TargetSource, question=Question)
+    return make_command(advise, source=TargetSource, question=_asking())
 
 
 def keygen(

@@ -19,6 +19,7 @@ import typer
 
 from suffice.cli.building import HelpfulCommand, group_with
 from suffice.cli.output import reported, say, show_json, show_table
+from suffice.cli.starting import Project
 from suffice.errors import ParameterError, ServiceError
 from suffice.strict_json import plain
 
@@ -242,6 +243,9 @@ def serve(
         _prepare(folder)
         return
     settings = Settings.load(folder)
+    for name, served in settings.datasets.items():
+        if served.budget is not None:
+            Project(folder, settings, name).ledger()
     from suffice.service.app import run_server
     from suffice.service.readiness import Readiness
     from suffice.service.workers import Service, table_trouble

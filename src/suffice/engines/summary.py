@@ -27,7 +27,7 @@ from suffice.tables.columns import (
 from suffice.tables.pipeline import MAPS, Column, Pipeline, fit_map, most_outputs, weighted_moments
 from suffice.tables.table import RowDigest, RowLanes
 
-_MOST_CATEGORIES = 1000
+MOST_CATEGORIES = 1000
 _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
 _MOST_SAMPLE_ROWS = 20_000  # of the sample that clips, maps and quantiles are chosen on
 _LEAST_SAMPLE_ROWS = 1_000
@@ -255,7 +255,7 @@ class PublicSummary:
         joined: bool = False,
     ) -> None:
         self._declared = declared
-        self._most = _MOST_TEXTS if joined else _MOST_CATEGORIES
+        self._most = _MOST_TEXTS if joined else MOST_CATEGORIES
         self._coded = [
             n for n in schema.names if n in declared or is_categorical(schema.field(n).type)
         ]

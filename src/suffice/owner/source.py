@@ -74,8 +74,8 @@ class Source(Computing):
     y: Any = None  # the labels, one for each row, if they are not a column
     label: str | None = data_option(
         None,
-        "Column that holds the private labels, for example diagnosis.",
-        required=True,
+        "Column that holds the private labels, for example diagnosis. Default: as `suffice init`"
+        " was told.",
         kw_only=True,
     )
     features: Sequence[str] | None = data_option(
@@ -367,7 +367,7 @@ def unlabelled_batches(table: Table, features: Sequence[str]) -> Iterator[Labell
         yield LabelledBatch(batch, np.zeros(batch.num_rows, dtype=np.int64))
 
 
-_FEW = 20  # rows: a run of so few numbers can be chance
+FEW_ROWS = 20  # a run of so few numbers can be chance
 _FEW_TEXTS = 5
 _FEW_NUMBERS = 20
 _SMALL_TABLE = 100
@@ -411,7 +411,7 @@ def refuse_unfit(
     reasons = {
         name: "numbers the rows"
         for name in summary.mean
-        if name in summary.runs and summary.rows - summary.missing[name] >= _FEW
+        if name in summary.runs and summary.rows - summary.missing[name] >= FEW_ROWS
     }
     for name, counts in texts.items():
         single_texts = sum(count == 1 for text, count in counts.items() if text is not None)
@@ -459,7 +459,7 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
             name
             for name, column in columns.items()
             if pa.types.is_integer(column.type) and name not in summary.counts
-            if len(column) >= _FEW and len(column.unique()) == len(column)
+            if len(column) >= FEW_ROWS and len(column.unique()) == len(column)
         ]
     if numbered:
         note(

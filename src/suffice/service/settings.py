@@ -12,6 +12,7 @@ from suffice import strict_json
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger.tokens import SIGNED_IN, Role
 from suffice.owner.policy import Policy
+from suffice.privacy.guarantee import Budget
 from suffice.releases.file import read_bounded
 from suffice.tables.data_sheet import DataSheet
 
@@ -243,6 +244,7 @@ class ServedData:
     grants: Literal["by-hand", "automatic"] = "by-hand"
     sheet: DataSheet | None = None  # all that learners see of private records
     approvers: Literal[1, 2] = 1  # people who have to agree to a grant
+    budget: Budget | None = None  # of all releases; `suffice release` writes it into the ledger
 
     def __post_init__(self) -> None:
         if self.approvers == 2 and self.grants == "automatic":

@@ -668,6 +668,12 @@ class CsvTable(StoredTable):
             cells = self._first_cells([name for name in names if name not in declared])
             commas = self.dialect.delimiter == ","
             inferred = types_of_cells(cells, self.dialect.decimal, commas_between=commas)
+        if self._numbers and inferred.decimal is None and self.dialect.delimiter == ";":
+            raise TableError(
+                f"{self._path}: its columns are separated by semicolons, so its private numbers may"
+                " have decimal commas, and no public column shows it. Say which: --decimal , or"
+                " --decimal . (Python: TableFile(decimal=...)), or save the table as Parquet."
+            )
         self.dialect = replace(self.dialect, decimal=inferred.decimal)
         self._formats, self._refused = inferred.formats, inferred.refused
         types = {**inferred.types, **declared}

@@ -32,9 +32,9 @@ def edit(ledger: Ledger, statement: str) -> None:
 
 def test_edited_rows_of_charges_change_no_decision(address):
     running = Ledger(address)
-    edit(running, "UPDATE debits SET spent = '[]' WHERE number > 34")
     assert running.debit("d", PROMISE, Request("the last", {})) is None
-    with pytest.raises((BudgetError, LedgerError), match=r"exceed|disagree"):
+    edit(running, "UPDATE debits SET spent = '[]' WHERE number < 5")  # it has looked at these
+    with pytest.raises(BudgetError, match="exceed"):
         running.debit("d", PROMISE, Request("one more", {}))
     assert running.balances()[0].spent == (CHARGES + 1) * COST
     with pytest.raises(LedgerError, match=r"frozen|disagree"):  # and the next opening notices
