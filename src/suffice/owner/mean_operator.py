@@ -1042,13 +1042,13 @@ class MeanOperator(LabelMechanism):
             mapped = replace(self, map=name).mapped(plain.rows, source.person)
             offered.append((mapped.left * map_worth(name), name, mapped))
         _, name, best = max(offered, key=lambda item: item[0])
-        rows = replace(self, map=name).as_clipped(best, source.person).rows
+        replace(self, map=name).tell_clipping(best, source.person)
         if name is not None:
             note(
                 f"Public facts advise the feature map {name}. For coefficients of your own columns"
                 " use --linear (Python: map=None)."
             )
-        return replace(plain, rows=rows)
+        return replace(plain, rows=best.rows)
 
     def _kept(self, source: PublicSource, person: str) -> PublicSource:
         """Return the same, or one row of each person, as the forecast of plain rows advises.
@@ -1070,29 +1070,27 @@ class MeanOperator(LabelMechanism):
         )
         return source.picked(one_row_each(plain.rows, person))
 
-    def as_clipped(self, mapped: MappedRows, person: str | None) -> MappedRows:
-        """Return mapped rows, or the same with one in twenty clipped if that leaves as much.
+    def tell_clipping(self, mapped: MappedRows, person: str | None) -> None:
+        """Note the forecast for mapped rows, and that for one in twenty of them clipped.
 
-        The owner is told what the forecast says of either.
+        Nothing is chosen by it: with a fixed share of 5 % accuracy fell by .6 points at epsilon 1
+        in the mean of 12 tables, and by 5 on a table of 156 rows whose forecast was better.
         """
         pipeline = mapped.rows.pipeline
         share = pipeline.clipped or 0.0
         if self.clip is not None or share <= 0.05:
-            return mapped
+            return
         whole = replace(pipeline, bound=UNCLIPPED, intercept=0.0)
         lengths = np.linalg.norm(replace(mapped.rows, pipeline=whole).sample()[0], axis=1)
         bound = float(np.quantile(lengths, 0.95))
         intercept = bound / 4 if self.intercept is None else self.intercept
         fewer = replace(pipeline, bound=bound, intercept=intercept)
         left = self._forecast(replace(mapped.rows, pipeline=fewer), person).left
-        if left >= mapped.left:
-            return replace(self, clip=0.95).mapped(mapped.rows, person)
         note(
             f"{100 * share:.0f} % of the public rows are shortened. By the forecast that leaves"
             f" {100 * mapped.left:.1f} % of the signal, and {100 * left:.1f} % if 5 % were"
             " (--clip 0.95)."
         )
-        return mapped
 
     def mapped(self, rows: PublicRows, person: str | None = None) -> MappedRows:
         """Return public rows that were read under this mechanism's map; no cell is read again."""
