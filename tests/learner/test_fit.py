@@ -147,6 +147,7 @@ def test_progress_counts_the_rows_that_are_read(name):
     assert sum(batches) == 400
 
 
+@pytest.mark.filterwarnings("ignore::suffice.learner.problem.NoiseWarning")
 def test_votes_report_progress_whatever_trains_on_them(rng):
     rows, batches = rng.normal(size=(60, 4)), []
     release = votes(rows)

@@ -94,6 +94,7 @@ def test_without_noise_it_is_the_merged_release():
     assert np.allclose(apart.theta_, together.theta_, atol=0.02)
 
 
+@pytest.mark.filterwarnings("ignore::suffice.learner.problem.NoiseWarning")
 def test_a_noisy_owner_does_little_harm_where_merging_would():
     """Ten times: rows beyond count, labels hardly known."""
     both, merged_scores = [], []
