@@ -139,6 +139,7 @@ def two_parties_send() -> None:
         store.take(made, party, encode_part(replace(part, party=party)), utc_now())
 
 
+@pytest.mark.filterwarnings("ignore::suffice.learner.problem.NoiseWarning")  # tables are small
 @pytest.mark.usefixtures("small_studies")
 def test_every_example_works_on_the_tables_of_the_demo(small_tables, tmp_path, monkeypatch):
     for table in small_tables.iterdir():

@@ -177,7 +177,10 @@ simulate parties: compare methods for 50 parties, on a public table
       --epsilons 1 --methods operator,average -o simulation.html
 survey new: write a survey whose answers are changed at random, one in four
   suffice survey new --title "After the clinic" --states relapse=no,yes \
-      --text "relapse=Did you relapse?" --flip 0.25 -o survey.json
+      --text "relapse=Did you relapse?" --flip 0.25 -o survey.json \
+      --organiser "Clinic of Example" --contact office@clinic.example \
+      --purpose "How many of us relapse" --delete-by 2099-03-31 \
+      --notice "Answers are changed on your side. We cannot link them to you."
 survey respond: answer a survey; leave --truth out to be asked instead
   suffice survey respond survey.json --truth relapse=no -o mine.json
 survey page: write a page on which a person answers without a network
