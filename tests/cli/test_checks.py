@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from cli_reference import commands as commands_by_path
-from suffice.cli import ledgers, releases, survey
+from suffice.cli import ledgers, parties, releases, survey
 from suffice.cli.building import check_outputs, make_folder, refuse_unused
 from suffice.cli.main import app
 from suffice.errors import ParameterError, StorageError
@@ -29,8 +29,8 @@ from suffice.releases.signing import generate_keys
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
     "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like", "model", "path",
-    "pipeline_from", "policy", "proposal", "releases", "rows", "sign", "stem", "survey", "table",
-    "truth_file", "invitations",
+    "pipeline_from", "policy", "proposal", "releases", "round", "rows", "sign", "stem", "survey",
+    "table", "token", "truth_file", "invitations",
 }  # fmt: skip
 GROWS = "memory"  # it is there when a second survey is answered
 FOLDERS = {("demo", "files"), ("reproduce", "data")}  # the one is written, of the other see below
@@ -222,7 +222,12 @@ def test_no_command_writes_over_a_file_unless_it_is_forced(tmp_path, ask, output
     path = tmp_path / "mine"
     path.write_bytes(b"all there is")
     # What they write may be the only copy.
-    never = ask.args[0] in (survey.respond, survey.open_for_people, ledgers.archive)
+    never = ask.args[0] in (
+        survey.respond,
+        survey.open_for_people,
+        parties.open_for_parties,
+        ledgers.archive,
+    )
     words = r"mine exists\. Write to another file\." if never else EXISTS
     with pytest.raises(StorageError, match=words):
         ask(tmp_path, **dict.fromkeys(outputs, path))

@@ -369,7 +369,7 @@ def test_advice_is_about_people(frame, rng):
     advice = sf.advise(frame, 1.0, 1e-6, private="records", label="y", public=public, person=IDS)
     assert {row["release"] for row in advice.rows} == {"moments"}
     people = frame[IDS].str.removesuffix(".0").nunique()
-    assert f"each person (epsilon = 1, delta = 0.000001) of {people} people" in advice.title
+    assert f"each person (epsilon = 1, delta = 1e-6) of {people} people" in advice.title
     budget, release, _ = advice.commands
     assert budget.endswith("--unit person")
     assert f"--person '{IDS}'" in release

@@ -121,11 +121,11 @@ def test_tokens_are_in_the_ledger_and_its_log(tmp_path):
     for words in (["list"], ["new", "--role", "learner", "--holder", "Ada"]):
         lost = suffice("token", words[0], str(clinic.folder), *words[1:])
         assert "does not exist" in lost.stderr
-    unknown = suffice("token", "new", str(clinic.folder), "--role", "party", "--holder", "Ada")
+    unknown = suffice("token", "new", str(clinic.folder), "--role", "nurse", "--holder", "Ada")
     assert (unknown.returncode, "owner, officer, learner" in unknown.stderr) == (2, True)
     (tmp_path / "moved").rename(tmp_path / "clinic" / "clinic.ledger")
     shown = suffice("ledger", "log", str(clinic.folder / "clinic.ledger"))
-    assert shown.stdout.count("token made") == 3
+    assert shown.stdout.count("token made") == len(clinic.tokens)
     assert suffice("ledger", "verify", str(clinic.folder / "clinic.ledger")).returncode == 0
 
 
