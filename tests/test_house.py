@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 70_540,
-    "modules": 181,
+    "lines": 71_036,
+    "modules": 182,
     "lone": 25,
     "protocols": 6,
     "constants": 459,
