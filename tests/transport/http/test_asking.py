@@ -159,7 +159,7 @@ def test_an_owner_proposes_the_rows_of_the_data_set_itself(clinic, session):
         ({"epsilon": "much"}, 400, "must be a number"),
         ({"epsilon": "-1"}, 400, "epsilon"),
         ({"epsilon": "nan"}, 400, "epsilon"),
-        ({"hash": "/work/table.csv"}, 400, "Send a file of rows"),
+        ({"hash": "/data/table.csv"}, 400, "Send a file of rows"),
         ({"hash": "postgresql://db/clinic"}, 400, "Send a file of rows"),
         ({"purpose": "two\nlines"}, 400, "printable line"),
     ],
