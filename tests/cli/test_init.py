@@ -136,6 +136,13 @@ def test_a_second_data_set_joins_the_settings_and_the_first_stays(streams):
     streams(*other, "--drop", "Diagnose")
     assert {*Settings.load(".").datasets} == {"diagnose", "raucher"}
     assert "has a data set 'diagnose' already" in streams(*START, "labels", code=2)[1]
+    # A release is charged to the data set of its label, and to none where that is not clear.
+    release = ("release", "klinik.csv", "--epsilon", ".5", "-o", "out.suffice")
+    assert "several data sets of this table" in streams(*release, code=2)[1]
+    streams(*release, "--label", "Diagnose")
+    assert [balance.dataset for balance in sf.Ledger("suffice.ledger").balances()] == ["diagnose"]
+    _, said = streams(*release, "--label", "Druck", "--force", code=2)  # of no data set
+    assert "Say what is private" in said
 
 
 @pytest.mark.usefixtures("folder")

@@ -108,9 +108,14 @@ class _Table(Reading):
     table: str = data_option(REQUIRED, TABLE_HELP, path=Path, argument=True)
 
 
-def project_of(table: str | Path) -> "Project | None":
-    """Return the data set of a table, by the settings beside it or in this folder; else None."""
-    text = str(table)
+def project_of(
+    table: str | Path, source: Mapping[str, Any], payment: Mapping[str, Any] | None
+) -> "Project | None":
+    """Return the data set of a table, by the settings beside it or in this folder; else None.
+
+    A label or data set that was typed must be its own: nothing is charged to another one.
+    """
+    text, dataset = str(table), (payment or {}).get("dataset")
     place = None if "://" in text else Path(text).resolve()
     for folder in dict.fromkeys([Path(), *([] if place is None else [Path(text).parent])]):
         if not (folder / "suffice.toml").is_file():
@@ -119,10 +124,19 @@ def project_of(table: str | Path) -> "Project | None":
         from suffice.service.settings import Settings
 
         settings = Settings.load(folder)
-        for name, served in settings.datasets.items():
-            stored = served.table
-            if stored == text or (place is not None and Path(stored).resolve() == place):
-                return Project(folder, settings, name)
+        same = [
+            name
+            for name, served in settings.datasets.items()
+            if served.table == text or (place is not None and Path(served.table).resolve() == place)
+            if source.get("label") in (None, served.label) and dataset in (None, name)
+        ]
+        if len(same) > 1:
+            raise ParameterError(
+                f"{folder / 'suffice.toml'} has several data sets of this table:"
+                f" {listed(same)}. Name one with --label or --dataset."
+            )
+        if same:
+            return Project(folder, settings, same[0])
     return None
 
 
@@ -153,7 +167,7 @@ class _DeclaredTable(_Table):
 
             _declare(DataSheet.load(self.sheet), mechanism, source, fields)
             return
-        project = project_of(self.table)
+        project = project_of(self.table, source, payment)
         if project is None:
             return
         project.fill(source, payment)
@@ -456,7 +470,7 @@ def _asked(
     payment: dict[str, Any] | None = None,
 ) -> "Project | None":
     """Add what `suffice init` was told to a question; return the settings, if there are some."""
-    project = project_of(table.table)
+    project = project_of(table.table, source, payment)
     if project is not None:
         project.fill(source, payment)
         question.setdefault("private", project.private)

@@ -62,11 +62,11 @@ class Project:
             source.setdefault("person", served.policy.person)
         if "target" not in source:
             source.setdefault("label", served.label)
-        if served.sheet is not None:
-            others = {source.get("label"), source.get("target"), source.get("person")}
-            others |= {*source.get("drop", ())}
-            offered = served.sheet.public if self.private == "labels" else served.sheet.features
-            source.setdefault("features", [name for name in offered if name not in others])
+        others = {source.get("label"), source.get("target"), source.get("person")}
+        others |= {*source.get("drop", ())}
+        public = served.sheet is not None and self.private == "labels"
+        offered = served.sheet.public if served.sheet and public else served.columns
+        source.setdefault("features", [name for name in offered if name not in others])
         if payment is not None and "ledger" not in payment:
             payment.setdefault("dataset", self.name)
             payment["ledger"] = self.ledger()
