@@ -5,7 +5,6 @@ bytes are the ledger's own. A proposal that is lost loses no privacy: sent again
 that the ledger holds.
 """
 
-import json
 import os
 import threading
 from collections import Counter
@@ -399,7 +398,7 @@ class ServiceRecords:
     def agreed(self, dataset: str, digest: str) -> list[str]:
         """Return who agreed to a proposal so far, as the audit log names them."""
         with self._store.reading() as records:
-            return _agreed(records, dataset, digest)
+            return self._ledger.agreed(records, dataset, digest)
 
     def agree(self, proposal: StoredProposal, by: Token, identity: str) -> bool:
         """Note that one of two people agrees; approve if the other one did; say what was new.
@@ -414,7 +413,7 @@ class ServiceRecords:
         place = (proposal.dataset, proposal.digest)
         with self._store.writing() as records:
             (state,) = records.db.execute(query, place).fetchone()
-            earlier = _agreed(records, *place)
+            earlier = self._ledger.agreed(records, *place)
             if state != State.WAITING or any(holder.endswith(identity) for holder in earlier):
                 return False
             records.append(
@@ -495,14 +494,6 @@ class ServiceRecords:
             claim.release()
             return None
         return claim
-
-
-def _agreed(records: Tables, dataset: str, digest: str) -> list[str]:
-    query = "SELECT body FROM log WHERE kind = 'decision' AND body LIKE ? ORDER BY number"
-    found = records.db.execute(query, (f'%"{digest}"%',)).fetchall()
-    entries = [json.loads(body) for (body,) in found]
-    about = {"dataset": dataset, "proposal": digest, "decision": "agreed"}
-    return [entry["by"] for entry in entries if about.items() <= entry.items()]
 
 
 def _decision(proposal: StoredProposal, decision: str, by: Token) -> dict[str, Any]:

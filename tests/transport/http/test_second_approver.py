@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from fastapi import Response
 from in_process import settle_all
 from served import make_clinic
 
-from suffice.errors import ParameterError
+from suffice.errors import LedgerError, ParameterError
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import mint
 from suffice.service.app import make_app
@@ -111,6 +112,16 @@ def test_no_token_agrees_neither_the_first_nor_one_that_the_first_made(waiting):
     with pytest.raises(ParameterError, match="Who signs in"):
         mint("owner", holder=first.holder)
     assert service.records.proposal("smoker", digest).state is State.WAITING
+
+
+def test_who_agreed_is_read_off_the_log_that_was_checked(waiting):
+    clinic, service, digest = waiting
+    decided(service, digest, signed_in_as(service, "1"))
+    with sqlite3.connect(clinic.place) as db:
+        db.execute("UPDATE log SET body = replace(body, '1 of', '3 of') WHERE kind = 'decision'")
+    again = signed_in_as(service, "1")
+    with pytest.raises(LedgerError, match="altered"):
+        decided(Service(service.settings), digest, again)
 
 
 def test_one_refusal_is_final(waiting):

@@ -683,6 +683,12 @@ class Ledger:
             charge = self._again(charge, burn=False)  # it may have been finished since
         return "released" if charge.state == "finished" else "burnt"
 
+    def agreed(self, records: Tables, dataset: str, proposal: str) -> list[str]:
+        """Return who of two people agreed to a proposal so far, by the log, in an open block."""
+        with self._catching_up:
+            self._replay.catch_up(records)
+            return [*self._replay.agreed.get((dataset, proposal), ())]
+
     # --- the audit log
 
     @property
@@ -1050,6 +1056,7 @@ class Replay:
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     spent: dict[str, rules.Spent] = field(default_factory=dict)  # by data set
     archives: dict[str, int] = field(default_factory=dict)  # digest to the last charge in it
+    agreed: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # to a proposal
     looked_at: int = 0  # the number of the charge that was checked last while others were made
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -1103,6 +1110,9 @@ class Replay:
                     raise _differs(f"request {facts['request']!r} ended, and was not open")
                 state = "finished" if entry.kind == Kind.FINISH else "burnt"
                 charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
+            case Kind.DECISION if facts["decision"] == "agreed":
+                about = facts["dataset"], facts["proposal"]
+                self.agreed.setdefault(about, []).append(facts["by"])
             case Kind.ARCHIVED:
                 self.archives[facts["file"]] = facts["charges"]
 
