@@ -156,7 +156,9 @@ mechanism. The paper does not say where the axis of classes ends.
 We cannot reproduce the .06. Equation 9, with which the paper says it searched, gives .31. It counts
 all outputs that break the ratio towards delta, and so asks for more noise than necessary. With the
 exact delta the distortion is .036. A distortion of .06 needs sigma = .28, at which equation 9 is
-.34 and the exact delta .023: neither is .05. Equation 10 (Chebyshev) finds no sigma here at all.
+.34 and the exact delta .023: neither is .05. Divided by the five classes, .3057 is .0611: a mean
+over classes would fit the .06. It would contradict the .15 of Laplace noise, which is the L1
+distance that Section 4.1 defines. Equation 10 (Chebyshev) finds no sigma here at all.
 That its distortion is "the lowest under all settings" holds against Laplace with the exact delta;
 by equation 9 it is above Laplace unless classes are nearly even.
 

@@ -330,20 +330,29 @@ def test_memory_of_sums_is_bounded_by_fewer_features(rng):
     assert many._empty_sums(rows)._sums.nbytes <= 1 << 28
 
 
-def test_the_bound_is_theorem_1():
-    bag_info = known_bags(SKEWED, size=900)
+def test_the_bound_is_theorem_1_with_what_is_known_of_the_true_embeddings():
+    bag_info = known_bags(SKEWED, size=10_000)
     gram = np.array([[0.5, 0.2], [0.2, 0.4]])
     bound = ErrorBound.of(gram, bag_info)
     s = np.sqrt(np.linalg.eigvalsh(gram)[0])
-    c = 2 / 30 + np.sqrt(np.log(2 * 5 / 0.05) / 1800)
+    c = 2 / 100 + np.sqrt(np.log(2 * 5 / 0.05) / 20_000)
     q = np.linalg.norm(SKEWED, 2) / s
     assert bound.condition == pytest.approx(q)
-    assert bound(900) == pytest.approx(np.sqrt(2) * c / s * (1 + q) + q * c)
+    assert bound(10_000) == pytest.approx(np.sqrt(2) * c / (s - np.sqrt(2) * c) * (1 + q) + q * c)
     noisy = ErrorBound.of(gram, replace(bag_info, variances=np.full(2, 1e-4)))
-    assert noisy(900) > bound(900)
+    assert noisy(10_000) > bound(10_000)
     unknown = ErrorBound.of(gram, replace(bag_info, variances=None))
     with pytest.raises(ParameterError, match="release that states its noise"):
-        unknown(900)
+        unknown(10_000)
+
+
+def test_small_bags_and_more_bags_than_classes_have_no_bound():
+    gram = np.array([[0.5, 0.2], [0.2, 0.4]])
+    assert ErrorBound.of(gram, known_bags(SKEWED, size=20))(10_000) == np.inf
+    three = ErrorBound.of(np.eye(3), known_bags([*SKEWED, [0.5, 0.5]], size=10_000))
+    assert three.condition > 0
+    with pytest.raises(ParameterError, match="as many bags as classes"):
+        three(10_000)
 
 
 def test_the_noise_of_proportions_stays_below_its_bound_and_lemma_4_above_it(rng):

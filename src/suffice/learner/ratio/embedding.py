@@ -339,24 +339,25 @@ def held_back_errors(bags: KnownBags, cells: CellGram, constraint: str) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class ErrorBound:
-    """Computes a proved bound on the error of these ratios (Iyer et al. 2016, Theorem 1).
+    """Computes a proved bound on the error of these ratios: Iyer et al. 2016, Theorem 1, corrected.
 
-    With probability 1 - delta, for M bags of sizes n_i and a table U of n_u rows,
+    With probability 1 - delta, for as many bags of sizes n_i as classes, M = K, and a table U of
+    n_u rows,
 
-        ||rho^ - rho|| <= sqrt(sum_i C(n_i)^2) / s (1 + Q) + Q C(n_u),
+        ||rho^ - rho|| <= e / (s - e) (1 + Q) + Q C(n_u),   e^2 = sum_i C(n_i)^2,
         C(n) = 2 / sqrt(n) + sqrt(ln(2 (2M + 1) / delta) / (2n)),   Q = maxsing(P) / s
 
-    with s the smallest singular value of the bags' mean embeddings, here their K-th: with more bags
-    than classes the smallest goes to zero although the ratios are identified. Lemma 2 as printed
-    divides inside its root; the theorem has it right (docs/errata.md). True for every kernel of
-    norm one, for every data set, and far from what happens on most.
+    with s the smallest singular value of the bags' empirical mean embeddings. The theorem has that
+    of the true ones, which nobody knows and which is at least s - e (docs/errata.md). True for
+    every kernel of norm one and every data set; there is no bound where e reaches s. Q is stated
+    for more bags than classes too, with s their K-th singular value.
     """
 
     smallest: float  # s
     largest_proportion: float  # maxsing(P)
     sizes: np.ndarray
     variances: np.ndarray  # (M, K), of the proportions' entries
-    applies: bool = True  # the kernel has norm one, and the noise of the proportions is stated
+    applies: bool = True  # M = K, the kernel has norm one, and the proportions' noise is stated
 
     @classmethod
     def of(cls, bag_gram: np.ndarray, bags: KnownBags, *, normed: bool = True) -> "ErrorBound":
@@ -369,7 +370,7 @@ class ErrorBound:
             float(np.linalg.norm(bags.proportions, 2)),
             bags.sizes,
             np.repeat(variances[:, None], classes, axis=1),
-            normed and bags.variances is not None,
+            normed and bags.variances is not None and many == classes,
         )
 
     @property
@@ -378,14 +379,15 @@ class ErrorBound:
         return self.largest_proportion / max(self.smallest, 1e-300)
 
     def __call__(self, size: float, delta: float = 0.05) -> float:
-        """Return the bound for a table of ``size`` rows, noise of private proportions included.
+        """Return the bound for a table of ``size`` rows; infinite if the bags are too small.
 
-        The noise adds its own term, ||P~ - P^||_F / s (Section 3.1), at half of delta.
+        The noise of private proportions adds ||P~ - P^||_F / (s - e) (Section 3.1), at half of
+        delta.
         """
         if not self.applies:
             raise ParameterError(
-                "This bound needs kernel='rbf' or 'laplace', and a release that states its noise."
-                " Use interval instead."
+                "This bound needs as many bags as classes, kernel='rbf' or 'laplace', and a release"
+                " that states its noise. Use interval instead."
             )
         if not (size >= 1 and 0 < delta < 1):
             raise ParameterError(
@@ -398,10 +400,12 @@ class ErrorBound:
         def confidence(n: np.ndarray | float) -> np.ndarray:
             return 2 / np.sqrt(n) + np.sqrt(np.log(2 * (2 * many + 1) / rest) / (2 * np.asarray(n)))
 
-        inverse = 1 / max(self.smallest, 1e-300)
-        learnt = np.sqrt((confidence(self.sizes) ** 2).sum()) * inverse * (1 + self.condition)
-        noise = proportion_noise(self.variances, delta / 2) * inverse if private else 0.0
-        return float(learnt + self.condition * confidence(size) + noise)
+        error = math.hypot(*confidence(self.sizes))
+        if error >= self.smallest:
+            return math.inf
+        noise = proportion_noise(self.variances, delta / 2) if private else 0.0
+        learnt = (error * (1 + self.condition) + noise) / (self.smallest - error)
+        return float(learnt + self.condition * confidence(size))
 
 
 def proportion_noise(variances: np.ndarray, zeta: float) -> float:

@@ -131,8 +131,8 @@ class ClassRatio(Learner):
         Q(D), the condition number of the bags (Theorem 1); lower is better.
     bound_ : float or None
         Theorem 1's bound on the L2 error for a table as large as the smallest bag, at 95 %. With
-        private proportions it includes their noise (Lemma 4's term). None for "linear" and where
-        the noise is not known; see `error_bound`.
+        private proportions it includes their noise (Lemma 4's term). None where there is no bound;
+        see `error_bound`.
     n_features_in_
     pipeline_
     releases_
@@ -384,13 +384,17 @@ class ClassRatio(Learner):
     def bound_(self) -> float | None:
         """Theorem 1's bound for a table as large as the smallest bag; None where there is none."""
         check_is_fitted(self)
-        return self.error_bound(int(self._bound.sizes.min())) if self._bound.applies else None
+        if not self._bound.applies:
+            return None
+        bound = self.error_bound(int(self._bound.sizes.min()))
+        return bound if np.isfinite(bound) else None
 
     def error_bound(self, size: int, delta: float = 0.05) -> float:
-        """Return Theorem 1's bound on the L2 error for a new table.
+        """Return Theorem 1's bound, corrected, on the L2 error for a new table.
 
-        It is proved for mean embeddings and every data set, and is far too large for most. Use
-        `interval` for practical purposes.
+        It is proved for mean embeddings, every data set, and as many bags as classes. It is
+        infinite where bags are too small, and far too large for most. Use `interval` for practical
+        purposes.
 
         Parameters
         ----------
@@ -407,7 +411,8 @@ class ClassRatio(Learner):
         Raises
         ------
         ParameterError
-            If the kernel is linear, or the noise of the release is not known.
+            If the kernel is linear, the noise of the release is not known, or there are more bags
+            than classes.
         """
         check_is_fitted(self)
         return self._bound(size, delta)
