@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from suffice.papers.reproduction import Comparison, Result, Setting
+import numpy as np
+import pytest
+
+from suffice.papers.reproduction import Comparison, Result, Setting, verdict_of
 
 
 def test_comparisons_show_both_numbers_and_their_difference():
@@ -27,3 +30,16 @@ def test_one_repetition_comes_with_a_warning():
     single, repeated = (Setting(Path(), (), seeds, lambda *_: None) for seeds in (1, 2))
     assert len(single.warnings) == 1
     assert repeated.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [
+        ([0.1, 0.12, 0.11], "holds"),
+        ([-0.1, -0.12, -0.11], "does not hold"),
+        ([0.1, -0.12, 0.05], "too close to tell"),
+        ([0.1], "one repetition cannot tell"),
+    ],
+)
+def test_a_verdict_follows_from_the_gains_of_its_run(gains, verdict):
+    assert verdict_of(np.array(gains)) == verdict

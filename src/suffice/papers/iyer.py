@@ -363,9 +363,9 @@ Spambase replaces the comments on YouTube, which we do not have: it is spam as w
 the frequencies of words.
 
 "MMD" is the paper's estimator (nearest combination of bags, then nearest proportions), its
-bandwidth cross-validated. "ours" is ClassRatio with default settings: held-out rows decide between
-the likelihood of bags and mean embeddings. "classify and count" uses the classifier that the mean
-map learns from the two bags. All get the same coordinates: standardised columns, one per category.
+bandwidth cross-validated. "ours" is ClassRatio with default settings; the title of each table says
+which estimate it took. "classify and count" uses the classifier that the mean map learns from the
+two bags. All get the same coordinates: standardised columns, one per category.
 
 pSVM is alter-pSVM with an RBF kernel of scikit-learn's default bandwidth and C = 1, not
 cross-validated as in the paper, for time; at C = .1 and 10 one trial gave about the same or worse.

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
+from suffice.learner.problem import NoiseWarning
 from suffice.pages.report import PageTable, figure_html, page, prose, table_html
 from suffice.papers import barber, hamm, iyer, nock, patrini
 from suffice.papers.reproduction import (
@@ -79,7 +81,9 @@ def reproduce(
     results = {}
     # Most products here are small: on a busy machine two BLAS threads that wait for each other took
     # ten times as long as one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        # Of noise that hides the labels: the tables show what it does to a model.
+        warnings.simplefilter("ignore", NoiseWarning)
         for entry, setting in zip(entries, settings, strict=True):
             start = time.perf_counter()
             result = entry.run(setting)

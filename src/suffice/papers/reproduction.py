@@ -102,6 +102,16 @@ class Comparison:
         return values | {"difference": self.difference}
 
 
+def verdict_of(gains: np.ndarray) -> str:
+    """Return whether a mean gain is above zero, by two standard errors of its runs (runs,)."""
+    if len(gains) < 2:
+        return "one repetition cannot tell"
+    mean, error = float(gains.mean()), float(gains.std(ddof=1)) / np.sqrt(len(gains))
+    if abs(mean) <= 2 * error:
+        return "too close to tell"
+    return "holds" if mean > 0 else "does not hold"
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a reproduction: tables and figures for people, values for programs."""
