@@ -40,8 +40,9 @@ golden: export OPENBLAS_NUM_THREADS := 1
 golden: .venv/made  ## make the golden files of all that is published anew, and print what changed
 	cd tests && ../$(PY) -m golden.make
 
-docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site into build/docs
+docs: .venv/made  ## write docs/cli.md, docs/format.md and the import graph anew, and the site into build/docs
 	$(PY) docs/cli_reference.py > docs/cli.md
+	$(PY) docs/format_reference.py
 	$(PY) docs/import_graph.py
 	$(PY) docs/accuracy_figure.py
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
