@@ -51,6 +51,9 @@ def small(monkeypatch, tmp_path, rng):
         "_SAMPLES": 15,
         "_INTRUSION_AUXILIARY": 100,
         "_EPSILONS": (100.0, 0.3),
+        "_ABOVE_INDIV": 100.0,
+        "_NEARLY_BATCH": 0.3,
+        "_LAMS": (hamm.LAM, 1e-2),
     }
     for name, value in values.items():
         monkeypatch.setattr(hamm, name, value)
@@ -70,6 +73,8 @@ def test_both_figures_are_computed_and_written(small):
         "soft, no noise",
         "batch, no noise",
     }
+    assert set(har["pure"]) == {"0.0001", "0.01"}
+    assert har["pure"]["0.01"]["delta"] == 0
     kdd = results["parties-kdd99"].values["crowds"]
     assert list(kdd) == ["10", "20"]
     assert kdd["20"]["accuracies"]["operator"][0][0] > 0.8
@@ -77,6 +82,24 @@ def test_both_figures_are_computed_and_written(small):
     write_report(results, small / "page.html")
     assert set(document(results)["reproductions"]) == set(names)
     assert "every fourth" in (small / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stated", "larger", "verdict"),
+    [
+        (0.6, 0.4, "as the text says"),
+        (0.4, 0.6, "as the text says, but not at its lam"),
+        (0.4, 0.3, "against the text at every lam tried"),
+    ],
+)
+def test_the_best_lam_decides_what_is_said_of_private_methods(stated, larger, verdict):
+    outcomes = {
+        lam: {"epsilons": [1.0], "accuracies": {"soft": [[a]]}, "without_noise": {"indiv": [0.5]}}
+        for lam, a in ((hamm.LAM, stated), (1e-2, larger))
+    }
+    found = hamm._best_gain(outcomes, "soft", "indiv", 1.0, 0.0)
+    assert found.verdict == verdict
+    assert found.ours == pytest.approx(max(stated, larger) - 0.5)
 
 
 def test_subjects_that_are_tested_take_no_part(small):
