@@ -37,6 +37,14 @@ MUTANTS = (
         "A file that somebody puts beside the ledger answers for archived requests.",
     ),
     Mutant(
+        "archives-unpacked",
+        "owner/ledger/archive.py",
+        "if any(member.compress_type or member.flag_bits for member in file.infolist()):",
+        "if False:",
+        ("owner/ledger/test_archive.py::test_an_archive_is_not_unpacked",),
+        "A small file of a stranger fills the memory of whoever inspects it.",
+    ),
+    Mutant(
         "archived-bytes-not-compared",
         "owner/ledger/ledger.py",
         "        return data if digest is None or (data and digest_of_bytes(data) == digest) else None\n",

@@ -146,10 +146,7 @@ MUTANTS = (
         "owner/scaling.py",
         "shown = rows.roles.features if unit == Unit.LABEL else ()",
         "shown = ()",
-        (
-            "cli/test_grant_tells_nothing.py"
-            "::test_a_label_that_the_ledger_knows_is_no_feature_beside_private_records",
-        ),
+        ("cli/test_grant_tells_nothing.py::test_a_label_is_no_feature_beside_private_records",),
         "A private label leaves in the clear in moments, or rados, that protect another label.",
     ),
     Mutant(

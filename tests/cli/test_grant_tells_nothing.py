@@ -265,7 +265,7 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [sf.Moments, sf.Rados])
-def test_a_label_that_the_ledger_knows_is_no_feature_beside_private_records(tmp_path, kind):
+def test_a_label_is_no_feature_beside_private_records(tmp_path, kind):
     """With the unit label moments hold exact means of features, and differences of rados theirs."""
     numbers = {"x": [0.5, -0.5] * 30, "relapse": [0, 1] * 30, "sick": [1, 0, 0, 1] * 15}
     ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": {"sick": (0, 1), "relapse": (0, 1)}})
