@@ -37,6 +37,24 @@ MUTANTS = (
         "A file that somebody puts beside the ledger answers for archived requests.",
     ),
     Mutant(
+        "any-program-run",
+        "owner/ledger/store.py",
+        """        if not self._is_named:
+            raise StorageError("Nobody named the program of the ledger's anchor on this computer.")
+""",
+        "",
+        ("owner/ledger/test_anchors.py::test_a_program_that_only_a_ledger_names_is_not_run",),
+        "A stranger's ledger runs a program on the computer of whoever inspects it.",
+    ),
+    Mutant(
+        "archives-unpacked",
+        "owner/ledger/archive.py",
+        "if any(member.compress_type or member.flag_bits for member in file.infolist()):",
+        "if False:",
+        ("owner/ledger/test_archive.py::test_an_archive_is_not_unpacked",),
+        "A small file of a stranger fills the memory of whoever inspects it.",
+    ),
+    Mutant(
         "archived-bytes-not-compared",
         "owner/ledger/ledger.py",
         "        return data if digest is None or (data and digest_of_bytes(data) == digest) else None\n",

@@ -142,6 +142,14 @@ MUTANTS = (
         "A private label leaves in the clear as a feature of another label's release.",
     ),
     Mutant(
+        "labels-beside-private-records",
+        "owner/scaling.py",
+        "shown = rows.roles.features if unit == Unit.LABEL else ()",
+        "shown = ()",
+        ("cli/test_grant_tells_nothing.py::test_a_label_is_no_feature_beside_private_records",),
+        "A private label leaves in the clear in moments, or rados, that protect another label.",
+    ),
+    Mutant(
         "labels-as-public-bags",
         "owner/proportions.py",
         "        return (*super().shown, *bag_columns(self.source.bags))\n",

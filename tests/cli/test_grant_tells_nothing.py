@@ -264,6 +264,20 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
         MeanOperator(1.0, map=None).release(rows, ledger=ledger, dataset="d", label="sick")
 
 
+@pytest.mark.parametrize("kind", [sf.Moments, sf.Rados])
+def test_a_label_is_no_feature_beside_private_records(tmp_path, kind):
+    """With the unit label moments hold exact means of features, and differences of rados theirs."""
+    numbers = {"x": [0.5, -0.5] * 30, "relapse": [0, 1] * 30, "sick": [1, 0, 0, 1] * 15}
+    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": {"sick": (0, 1), "relapse": (0, 1)}})
+    moments = kind is sf.Moments
+    ranges = {"x": (-1, 1), "relapse": (0, 1)} | ({"sick": (0, 1)} if moments else {})
+    mechanism = kind(epsilon=1.0, delta=1e-6, unit="label", ranges=ranges)
+    private = {"target" if moments else "label": "sick", "ledger": ledger, "dataset": "d"}
+    with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
+        mechanism.release(pa.table(numbers), **private)
+    assert not ledger.history()
+
+
 @pytest.mark.parametrize("role", ["bags", "person", "order_by"])
 def test_a_label_that_the_ledger_knows_is_no_bag_id_or_order(tmp_path, role):
     """Sizes of bags, the rows of a person and the order of rows are all public."""

@@ -478,7 +478,7 @@ class Moments(_MomentScaling, Mechanism[PrivateTable]):
         classes = self.declared_classes() if rows.target is None else ()
         if self.unit == MomentsUnit.LABEL:  # rows are public, and may be those that scales are of
             rows = replace(rows, public=None)
-        return PrivateTable.of(rows, classes, source)
+        return PrivateTable.of(rows, classes, source, self.unit)
 
     def choose(self, public: PrivateTable) -> NoisyMoments:
         """Return the noise that was asked for, calibrated by what was declared."""

@@ -1003,7 +1003,9 @@ class Rados(PrivateScaling, Mechanism[PrivateTable]):
 
     def public(self, source: Source) -> PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        return PrivateTable.of(self.private_rows(source), self.declared_classes(), source)
+        return PrivateTable.of(
+            self.private_rows(source), self.declared_classes(), source, self.unit
+        )
 
     def choose(self, public: PrivateTable) -> RadoProcedure:
         """Return the procedure with its noise, calibrated by what was declared."""

@@ -654,10 +654,16 @@ class PrivateTable(Public):
     classes: Classes
     source: Source
     people: PersonWeights | None = None  # who weighs how much, where people are protected
+    shown: Collection[str] = ()  # the features, where nothing is promised about them
 
     @classmethod
-    def of(cls, rows: PrivateRows, classes: Classes, source: Source) -> "PrivateTable":
-        """Return the table with its number of rows; tells the owner of rows that are public too."""
+    def of(
+        cls, rows: PrivateRows, classes: Classes, source: Source, unit: str | None
+    ) -> "PrivateTable":
+        """Return the table with its number of rows; tells the owner of rows that are public too.
+
+        Where ``unit`` is a label, features are shown as they are.
+        """
         if rows.public is not None:
             shared, of = shared_rows(rows.public, rows.table, rows.roles.features)
             if shared:
@@ -667,7 +673,8 @@ class PrivateTable(Public):
                 )
         people = counted_people(rows.table, source)
         size = rows.size(source, people)
-        return cls(rows, size, classes, replace(source, outside="none"), people)
+        shown = rows.roles.features if unit == Unit.LABEL else ()
+        return cls(rows, size, classes, replace(source, outside="none"), people, shown)
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, and ids where there are any, in parts."""

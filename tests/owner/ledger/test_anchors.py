@@ -300,6 +300,24 @@ def test_a_new_ledger_whose_anchor_cannot_be_written_is_not_made(
     assert not Ledger("l", {"d": Budget(1.0)}, anchor="none").frozen
 
 
+def test_a_program_that_only_a_ledger_names_is_not_run(tmp_path, monkeypatch):
+    """A ledger may be a stranger's file, which somebody only wants to look at."""
+    program, ran = tmp_path / "keep.py", tmp_path / "ran"
+    program.write_text(f"import pathlib; pathlib.Path({str(ran)!r}).touch()")
+    anchor = f"command:{sys.executable} {program}"
+    Ledger(tmp_path / "l", {"d": Budget(1.0)}, anchor=anchor)
+    ran.unlink()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    for words in (["inspect"], ["ledger", "show"], ["ledger", "verify"]):
+        subprocess.run([sys.executable, "-m", "suffice", *words, str(tmp_path / "l")], check=False)
+    ledger = Ledger(tmp_path / "l")
+    assert "you name it on this computer" in ledger.frozen
+    assert drawn(ledger, "a") is None
+    assert not ran.exists()
+    ledger.recover(anchor=anchor)
+    assert ran.exists()
+
+
 @pytest.mark.parametrize("words", ["", "command:", "command:'open"])
 def test_an_anchor_without_a_place_is_refused(tmp_path, words):
     with pytest.raises(ParameterError):

@@ -204,3 +204,22 @@ def test_whoever_has_the_key_can_check_an_archive(ledger, tmp_path, keys):
     (tmp_path / "text.archive").write_bytes(b"no archive")
     with pytest.raises(CorruptFileError, match="not an archive"):
         Archive.load(tmp_path / "text.archive")
+
+
+@pytest.mark.parametrize("how", ["deflated", "LZMA", "encrypted", "of another version"])
+def test_an_archive_is_not_unpacked(ledger, tmp_path, keys, how):
+    """Three compressed megabytes could become three gigabytes; no such file was ever written."""
+    file, packed = tmp_path / "old.archive", tmp_path / "packed.archive"
+    ledger.archive(file, keys[0], now())
+    method = {"deflated": zipfile.ZIP_DEFLATED, "LZMA": zipfile.ZIP_LZMA}.get(how, 0)
+    with zipfile.ZipFile(file) as read, zipfile.ZipFile(packed, "w", method) as written:
+        for name in read.namelist():
+            written.writestr(name, read.read(name))
+    data = bytearray(packed.read_bytes())
+    place = data.index(b"PK\x01\x02")  # what the directory says of the first member
+    changed = {"encrypted": {8: 1}, "of another version": {6: 99}}.get(how, {})
+    for offset, value in changed.items():
+        data[place + offset] = value
+    packed.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="not an archive"):
+        Archive.load(packed)

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, ParameterError, SignatureError, StorageError
+from suffice.errors import (
+    CorruptFileError,
+    ParameterError,
+    SignatureError,
+    StorageError,
+    SufficeError,
+)
 from suffice.owner.ledger.log import digest_of_bytes
 from suffice.owner.ledger.store import whole_folder
 from suffice.releases.release import Signature
@@ -79,6 +85,8 @@ class Archive:
         """
         try:
             with zipfile.ZipFile(path) as file:
+                if any(member.compress_type or member.flag_bits for member in file.infolist()):
+                    raise zipfile.BadZipFile  # noqa: TRY301  # three MB could become three GB
                 data = file.read(_MANIFEST)
                 signed = _SIGNED_BY.fullmatch(file.read(_SIGNATURE))
                 manifest = strict_json.read(Manifest, strict_json.parse(data), "manifest")
@@ -87,7 +95,9 @@ class Archive:
                     digest_of_bytes(file.read(name)) == digest
                     for name, digest in manifest.members.items()
                 )
-        except (OSError, KeyError, zipfile.BadZipFile):
+        except SufficeError:
+            raise
+        except (OSError, LookupError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile):
             raise CorruptFileError("This is not an archive of a suffice ledger.") from None
         if not same or signed is None:
             raise CorruptFileError("The archive does not hold what its manifest says.")

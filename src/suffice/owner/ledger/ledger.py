@@ -64,6 +64,7 @@ from suffice.owner.ledger.store import (
     Tables,
     budgets_from,
     name_for,
+    name_program,
     recorded_place,
     token_facts,
 )
@@ -146,6 +147,8 @@ class Ledger:
             )
         per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
         per_label = {name: _by_label(declared) for name, declared in (classes or {}).items()}
+        if anchor is not None:
+            name_program(recorded_place(anchor))
         self._store.prepare(recorded_place(anchor))
         try:
             with self._store.writing() as records:
@@ -935,6 +938,8 @@ class Ledger:
             If the anchor cannot be written.
         """
         place = None if anchor is None else recorded_place(anchor)
+        if place is not None:
+            name_program(place)
         with self._store.writing() as records:
             for dataset in released or {}:
                 if dataset not in records.datasets():

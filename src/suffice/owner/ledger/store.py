@@ -724,6 +724,9 @@ NO_ANCHOR = "none"
 LOST = "its log lacks entries that its anchor counts, so it was put back from a copy"
 _MISSING = "its anchor is missing, so it may be a copy or was moved"
 _UNREADABLE = "its anchor cannot be read"
+_UNNAMED = (
+    "its anchor is a program, which is not run until you name it on this computer with --anchor"
+)
 _STATE_FOLDER = "state folder"  # of whoever uses the ledger, on whatever machine
 _COMMAND = "command:"
 _COMMAND_SECONDS = 60
@@ -794,7 +797,7 @@ class Anchor:
         try:
             mark = self.read()
         except StorageError:
-            return _UNREADABLE
+            return _UNREADABLE if self._is_named else _UNNAMED
         if mark is None:
             return _MISSING
         return "" if records.head(mark.entries) == (mark.entries, mark.head) else LOST
@@ -826,15 +829,7 @@ class Anchor:
         """Return the anchor's file: one in the state folder is where the XDG standard says."""
         if self.place != _STATE_FOLDER:
             return Path(self.place)
-        folder = Path(os.environ.get("XDG_STATE_HOME", ""))
-        if not folder.is_absolute():
-            try:
-                folder = Path.home() / ".local" / "state"
-            except RuntimeError:
-                raise StorageError(
-                    "The anchor cannot be written: this user has no home folder."
-                ) from None
-        return folder / "suffice" / f"{self.ledger}.anchor"
+        return _state_folder() / f"{self.ledger}.anchor"
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -859,8 +854,17 @@ class Anchor:
         else:
             write_whole(self._path(), line.encode(), mode=0o600)
 
+    @property
+    def _is_named(self) -> bool:
+        return self.kind != "command" or _program_file(self.place).exists()
+
     def _run(self, verb: str, line: str) -> str:
-        """Run the program with one more word, read or write; return what it prints."""
+        """Run the program with one more word, read or write; return what it prints.
+
+        A ledger may be a stranger's file. Only a program that this user named is run.
+        """
+        if not self._is_named:
+            raise StorageError("Nobody named the program of the ledger's anchor on this computer.")
         words = [*shlex.split(self.place.removeprefix(_COMMAND)), verb]
         try:
             done = subprocess.run(  # noqa: S603  # the owner's own program, without a shell
@@ -875,6 +879,35 @@ class Anchor:
                 f"The program of the ledger's anchor failed to {verb} it: {words[0]}."
             ) from None
         return done.stdout[:_MOST_BYTES].decode("ascii", "replace")
+
+
+def _state_folder() -> Path:
+    """Return the folder of this user for suffice: where the XDG standard says."""
+    folder = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not folder.is_absolute():
+        try:
+            folder = Path.home() / ".local" / "state"
+        except RuntimeError:
+            raise StorageError(
+                "The anchor cannot be written: this user has no home folder."
+            ) from None
+    return folder / "suffice"
+
+
+def _program_file(place: str) -> Path:
+    """Return the file that exists where this user has named a program."""
+    return _state_folder() / f"{digest_of_bytes(os.fsencode(place))}.program"
+
+
+def name_program(place: str) -> None:
+    """Let the program of an anchor be run for this user; one that a ledger alone names is not."""
+    if not place.startswith(_COMMAND) or (file := _program_file(place)).exists():
+        return
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{file.parent} cannot be written: {error.strerror}.") from None
+    write_whole(file, os.fsencode(place), mode=0o600)
 
 
 def recorded_place(anchor: str | Path | None) -> str:
