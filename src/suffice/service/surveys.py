@@ -221,7 +221,8 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
             opened = await run_in_threadpool(door.found, digest)
         except Problem as problem:
             return problem_response(problem.status, problem.detail, problem.headers)
-        text, policy = page_of(load_survey(opened.body), "invited" if opened.invited else "open")
+        survey, mode = load_survey(opened.body), "invited" if opened.invited else "open"
+        text, policy = page_of(survey, mode, trial=digest != survey.id)
         headers = {
             "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
             "Referrer-Policy": "no-referrer",
