@@ -280,6 +280,20 @@ def other_report(survey: Survey) -> Survey | None:
         return None
 
 
+def variance_of(low: float, high: float, epsilon: float) -> float:
+    """Return the variance of Laplace noise on a number that costs ``epsilon``, and no more.
+
+    Examples
+    --------
+    >>> participant.Number(0, 120, "laplace", variance_of(0, 120, 1.0)).pure <= 1
+    True
+    """
+    rounding = 2.0**-17  # of epsilon: both ends are rounded to a grid of 2^-20 deviations
+    if not check_epsilon(epsilon) > 2 * rounding:
+        raise ParameterError("Epsilon is too small for a question about a number. Use 0.01.")
+    return 2 * ((high - low) / (epsilon - rounding)) ** 2
+
+
 def report_of(states: Sequence[int], epsilon: float) -> dict[str, Any]:
     """Return size and keep of a report that costs at most ``epsilon``, and nearly as much.
 
