@@ -386,7 +386,7 @@ def install_asking(app: FastAPI, service: Service, door: Door) -> None:
         return renderer.page("surveys.html", session, rows=rows)
 
     def form(session: Session, draft: Draft) -> Response:
-        """Return the form of a survey, with what it promises and forecasts if it was filled in."""
+        """Return the form of a survey, with guarantee and forecast if it was filled in."""
         made, plan, problem = None, None, None
         if draft.fields.get("act", "more") != "more":
             try:

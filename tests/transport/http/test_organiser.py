@@ -277,11 +277,11 @@ def test_the_organisers_pages_are_usable_by_everybody(tmp_path):
         page.locator('[name="kind 1"]').select_option("number")
         page.locator('[name="people"]').fill("30")
         page.keyboard.press("Enter")  # shows, and adds no question
-        page.get_by_role("heading", name="What it promises").wait_for()
+        page.get_by_role("heading", name="What it guarantees").wait_for()
         assert "too strong for 30 people" in page.inner_text("main")
         look(page, "promise")
         page.get_by_label("Only people with a certain earlier answer").first.check()
-        page.get_by_role("button", name="Show promise and forecast").click()
+        page.get_by_role("button", name="Show guarantee and forecast").click()
         page.get_by_role("alert").wait_for()
         look(page, "refused")
         page.get_by_label("Only people with a certain earlier answer").first.uncheck()
