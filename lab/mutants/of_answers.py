@@ -6,6 +6,7 @@ _PAGE = "transport/http/test_participant_page.py"
 _DOORS = "transport/http/test_surveys.py"
 _STORE = "owner/test_answers.py"
 _REPORTS = "participant/test_reports.py"
+_ORGANISER = "transport/http/test_organiser.py"
 _LINKED = (
     f"{_STORE}::test_nothing_in_a_closed_file_joins_invitations_and_answers",
     f"{_STORE}::test_nothing_in_a_closed_database_joins_invitations_and_answers",
@@ -23,8 +24,8 @@ MUTANTS = (
     Mutant(
         "one-draw-for-all-invitations",
         "participant_page.js",
-        "const key = `${survey.id} ${owner}`;",
-        "const key = survey.id;",
+        "const key = `${asked} ${owner}`;",
+        "const key = asked;",
         (f"{_PAGE}::test_two_people_on_one_browser_have_two_draws",),
         "The second person sees and sends the draw of the first.",
     ),
@@ -196,5 +197,37 @@ MUTANTS = (
         "counted = True",
         (f"{_DOORS}::test_nothing_is_logged_or_counted_about_people",),
         "Metrics of two moments say when a person answered.",
+    ),
+    Mutant(
+        "trial-stores-answers",
+        "owner/answers.py",
+        'b"" if state == "trial" else sent.answer',
+        "sent.answer",
+        (f"{_ORGANISER}::test_a_trial_stores_no_answer_and_cannot_be_collected",),
+        "Answers of a trial, some of them true, are kept and can be released.",
+    ),
+    Mutant(
+        "trial-goes-on",
+        "owner/answers.py",
+        "                db.execute(\"UPDATE surveys SET state = 'closed' WHERE id = ?\", over)\n",
+        "",
+        (f"{_ORGANISER}::test_a_trial_stores_no_answer_and_cannot_be_collected",),
+        "Somebody with an old link answers the trial, and is not counted.",
+    ),
+    Mutant(
+        "everybody-sees-surveys",
+        "service/auth.py",
+        "if session.token.role not in _ASKERS:",
+        "if False:",
+        (f"{_ORGANISER}::test_an_organiser_sees_surveys_and_nothing_else",),
+        "Learners see the surveys and who was reminded.",
+    ),
+    Mutant(
+        "dependent-question-is-asked",
+        "service/surveys.py",
+        'if f"depends {k}" in self.fields:',
+        "if False:",
+        (f"{_ORGANISER}::test_what_cannot_be_asked_is_refused_with_the_reason",),
+        "Whether somebody was asked shows an earlier answer without noise.",
     ),
 )

@@ -69,6 +69,8 @@
       "no invitation": "This survey is by invitation. Open the link that you were sent.",
       "cannot store": "This browser cannot keep your answer, so it would be drawn anew each time. Use another browser, without private mode.",
       id: "Survey {id}",
+      trial: "This is a trial. Answers that are sent here are checked and thrown away. They never count. Make up your answers: if you are asked again later, true ones would give away more about you.",
+      tried: "Your answer was checked and thrown away, because this is a trial. Thank you.",
     },
     de: {
       invited: "Sie antworten mit einer Einladung. Die Veranstalter können sehen, dass sie benutzt wurde. Ihre Antwort wird getrennt davon gespeichert. Bis die Umfrage geschlossen ist, könnte der Betreiber des Dienstes beide noch verbinden: Er fände Ihre veränderte Antwort.",
@@ -129,9 +131,11 @@
       "no invitation": "Diese Umfrage geht nur mit Einladung. Öffnen Sie den Link, den Sie bekommen haben.",
       "cannot store": "Dieser Browser kann Ihre Antwort nicht aufbewahren; sie würde jedes Mal neu gezogen. Nehmen Sie einen anderen Browser, ohne privaten Modus.",
       id: "Umfrage {id}",
+      trial: "Das ist eine Probe. Antworten, die hier gesendet werden, werden geprüft und weggeworfen. Sie zählen nie. Erfinden Sie Ihre Antworten: Wenn Sie später noch einmal gefragt werden, würden wahre mehr über Sie verraten.",
+      tried: "Ihre Antwort wurde geprüft und weggeworfen, denn das ist eine Probe. Danke.",
     },
   };
-  const { mode, survey: encoded } = document.body.dataset;
+  const { mode, trial, survey: encoded } = document.body.dataset;
   const main = document.getElementById("main");
   const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
   const hex = (list) => Array.from(list, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -167,7 +171,11 @@
   };
   const say = (key, values = {}) =>
     TEXTS[survey.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
-  const title = () => element("h1", {}, survey.content.get("title"));
+  // The head of every page: of a trial it says what that means.
+  const title = () => {
+    const heading = element("h1", {}, survey.content.get("title"));
+    return trial ? element("div", {}, heading, line(say("trial"), "trial")) : heading;
+  };
 
   // What the organisers say about themselves, in their own words.
   function aboutOrganisers() {
@@ -182,20 +190,21 @@
 
   // Who answers. The link's last part leaves the address bar; this tab remembers it.
 
+  const asked = `${trial}${survey.id}`; // a trial has draws of its own
   const found = location.hash.slice(1);
   if (/^[0-9a-f]{32}$/.test(found)) {
-    if (mode === "invited") sessionStorage.setItem(survey.id, found);
+    if (mode === "invited") sessionStorage.setItem(asked, found);
     history.replaceState(null, "", location.pathname + location.search);
   }
   addEventListener("hashchange", () => location.reload()); // another link in the same tab
-  let invitation = mode === "invited" ? sessionStorage.getItem(survey.id) : null;
+  let invitation = mode === "invited" ? sessionStorage.getItem(asked) : null;
   if (mode === "invited" && !invitation) {
     show(title(), line(say("no invitation"), "problem"));
     return;
   }
   const owner = mode === "invited" ? suffice.sha256([...invitation].map((c) => c.charCodeAt(0)))
     : "everybody";
-  const key = `${survey.id} ${owner}`;
+  const key = `${asked} ${owner}`;
 
   // The memory: one draw for each invitation, on disk before anything leaves.
 
@@ -263,6 +272,7 @@
   }
 
   const handles = globalThis.FileSystemFileHandle;
+  const thanks = trial ? "tried" : "thanks";
   const canSave = mode !== "offline" && handles && "createWritable" in handles.prototype;
 
   // Sending.
@@ -325,10 +335,10 @@
     }
     if (shared) {
       await memory((draws) => draws.delete(key));
-      sessionStorage.removeItem(survey.id);
+      sessionStorage.removeItem(asked);
     }
     const kept = line(say(shared ? "kept nothing" : "kept"), "soft");
-    show(title(), line(say("thanks"), "done"), ...receipt(record, "receipt"), kept);
+    show(title(), line(say(thanks), "done"), ...receipt(record, "receipt"), kept);
   }
 
   function showWaiting(record, shared, trouble) {
@@ -504,6 +514,6 @@
   if (before) await eraseSaved(); // the browser may have ended between the draw and that
   if (!before) await showQuestions();
   else if (mode !== "invited") askWhoAnswered(before);
-  else if (before.sent) show(title(), line(say("thanks"), "done"), ...receipt(before, "receipt"), line(say("kept"), "soft"));
+  else if (before.sent) show(title(), line(say(thanks), "done"), ...receipt(before, "receipt"), line(say("kept"), "soft"));
   else showWaiting(before, false, "");
 })();

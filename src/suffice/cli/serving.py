@@ -307,7 +307,9 @@ def _prepare(folder: Path) -> None:
 @token_app.command("new", cls=HelpfulCommand)
 def new(
     folder: _Folder,
-    role: Annotated[str, typer.Option(help="What the holder may do: owner, officer or learner.")],
+    role: Annotated[
+        str, typer.Option(help="What the holder may do: owner, officer, learner or organiser.")
+    ],
     holder: Annotated[str, typer.Option(help="For whom it is, for example 'Ada, Example Ltd'.")],
     dataset: Annotated[
         list[str] | None, typer.Option(help="Data set that it covers (repeatable). Default: all.")

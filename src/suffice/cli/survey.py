@@ -357,13 +357,18 @@ def open_for_people(
         Path | None,
         typer.Option("--output", "-o", help="File for the invitations and their links (CSV)."),
     ] = None,
+    trial: Annotated[
+        bool,
+        typer.Option("--trial", help="Answers are checked and thrown away; the page says so."),
+    ] = False,
 ) -> None:
     """Let people answer a survey through a service.
 
     The service knows neither names nor invitations, only hashes. Send each person one link of the
-    file, and keep the file secret. Open the survey again for more invitations.
+    file, and keep the file secret. Open the survey again for more invitations. A trial has links of
+    its own, and ends when the survey is opened.
     """
-    from suffice.owner.answers import new_invitations
+    from suffice.owner.answers import new_invitations, trial_of
     from suffice.owner.survey import load_survey, open_survey
     from suffice.releases.file import write_whole
 
@@ -372,14 +377,14 @@ def open_for_people(
         raise ParameterError("Use --invitations with -o, or --everybody.")
     settings, store = _served(folder)
     loaded = load_survey(survey)
-    link = f"{address.rstrip('/')}/surveys/{loaded.id}"
+    link = f"{address.rstrip('/')}/surveys/{trial_of(loaded.id) if trial else loaded.id}"
     made = None if invitations is None else new_invitations(invitations)
     if output is not None:
         rows = ["invitation,link", *(f"{text},{link}#{text}" for text in made or ())]
         write_whole(
             output, "".join(f"{row}\n" for row in rows).encode(), overwrite=False, mode=0o600
         )
-    open_survey(loaded, settings.ledger, store, made)
+    open_survey(loaded, settings.ledger, store, made, trial=trial)
     show_pairs([("survey", loaded.id), ("page", link), ("invitations", str(output or "none"))])
 
 

@@ -81,6 +81,17 @@ class Sent(NamedTuple):
         return cls(survey, hashed(invitation), proof, answer)
 
 
+def trial_of(identity: str) -> str:
+    """Return the id under which the trial of a survey is in a store.
+
+    Examples
+    --------
+    >>> trial_of("sha256:1") == trial_of("sha256:2")
+    False
+    """
+    return f"sha256:{hashlib.sha256(f'trial {identity}'.encode()).hexdigest()}"
+
+
 def hashed(invitation: str) -> bytes:
     """Return what the store knows of an invitation."""
     return hashlib.sha256(invitation.encode()).digest()
@@ -97,7 +108,7 @@ class Opened(NamedTuple):
 
     body: bytes  # its file, byte by byte
     invited: bool
-    state: str  # open, closed or deleted: its answers are gone
+    state: str  # open, trial, closed or deleted: its answers are gone
 
 
 class StoreApart:
@@ -178,26 +189,33 @@ class AnswerStore(StoreApart):
     tables = _TABLES
     keys: ClassVar = {"spent": "survey, hash", "answers": "survey, token"}
     most_at_once = 50_000  # rows that are read together: few megabytes
+    taking = ("open", "trial")  # the states in which answers are taken
 
-    def open(self, survey: Survey, invitations: Sequence[str] | None) -> None:
+    def open(
+        self, survey: Survey, invitations: Sequence[str] | None, *, trial: bool = False
+    ) -> None:
         """Let people answer a survey: those who are invited, or with None whoever has its address.
 
-        A survey that is open gets further invitations, each of them new.
+        A survey that is open gets further invitations, each of them new. A trial has an id of its
+        own (`trial_of`), and of its answers nothing is stored. Opening the survey ends it.
         """
+        state, identity = ("trial", trial_of(survey.id)) if trial else ("open", survey.id)
         with self._writing() as db:
-            row = db.execute("SELECT invited, state FROM surveys WHERE id = ?", (survey.id,))
+            row = db.execute("SELECT invited, state FROM surveys WHERE id = ?", (identity,))
             before = row.fetchone()
             if before is None:
-                values = (survey.id, survey.data, int(invitations is not None), "open")
+                values = (identity, survey.data, int(invitations is not None), state)
                 db.execute("INSERT INTO surveys VALUES (?, ?, ?, ?)", values)
-            elif before[1] != "open":
+                over = (trial_of(identity),)
+                db.execute("UPDATE surveys SET state = 'closed' WHERE id = ?", over)
+            elif before[1] not in self.taking:
                 raise ParameterError("This survey is closed. Nobody can answer it any more.")
             elif bool(before[0]) != (invitations is not None):
                 raise ParameterError(
                     "This survey is open already, and whoever may answer it stays the same."
                 )
             for invitation in sorted(map(hashed, invitations or ())):
-                db.execute("INSERT INTO invitations VALUES (?, ?)", (survey.id, invitation))
+                db.execute("INSERT INTO invitations VALUES (?, ?)", (identity, invitation))
 
     def survey(self, identity: str) -> Opened | None:
         """Return a survey, or None if there is none of this id."""
@@ -235,7 +253,7 @@ class AnswerStore(StoreApart):
                     sent = group[k]
                     if sent.invitation not in known:
                         outcomes[k] = Outcome.UNKNOWN
-                    elif state != "open":
+                    elif state not in self.taking:
                         outcomes[k] = Outcome.CLOSED
                     elif (proof := proofs.get(sent.invitation)) is not None:
                         same = hmac.compare_digest(proof, sent.proof)
@@ -246,7 +264,8 @@ class AnswerStore(StoreApart):
                         fresh.append(sent)
                 words = private_words(2 * len(fresh)).tobytes()
                 tokens = [words[start : start + 16] for start in range(0, len(words), 16)]
-                answers = zip(tokens, (sent.answer for sent in fresh), strict=True)
+                kept = (b"" if state == "trial" else sent.answer for sent in fresh)
+                answers = zip(tokens, kept, strict=True)
                 spent = ((sent.invitation, sent.proof) for sent in fresh)
                 for table, rows in (("spent", spent), ("answers", answers)):
                     values = [value for row in sorted(rows) for value in (survey, *row)]
@@ -278,8 +297,8 @@ class AnswerStore(StoreApart):
         with self._writing() as db:
             row = db.execute("SELECT state FROM surveys WHERE id = ?", (identity,)).fetchone()
             if row is None:
-                raise ParameterError("This survey was never opened here.")
-            if row[0] == "open":
+                raise ParameterError("This survey was never opened here. A trial has no answers.")
+            if row[0] in self.taking:
                 db.execute("UPDATE surveys SET state = 'closed' WHERE id = ?", (identity,))
             db.execute("UPDATE spent SET proof = ? WHERE survey = ?", (b"", identity))
         self._rewrite()

@@ -280,6 +280,20 @@ def other_report(survey: Survey) -> Survey | None:
         return None
 
 
+def variance_of(low: float, high: float, epsilon: float) -> float:
+    """Return the variance of Laplace noise on a number that costs ``epsilon``, and no more.
+
+    Examples
+    --------
+    >>> participant.Number(0, 120, "laplace", variance_of(0, 120, 1.0)).pure <= 1
+    True
+    """
+    rounding = 2.0**-17  # of epsilon: both ends are rounded to a grid of 2^-20 deviations
+    if not check_epsilon(epsilon) > 2 * rounding:
+        raise ParameterError("Epsilon is too small for a question about a number. Use 0.01.")
+    return 2 * ((high - low) / (epsilon - rounding)) ** 2
+
+
 def report_of(states: Sequence[int], epsilon: float) -> dict[str, Any]:
     """Return size and keep of a report that costs at most ``epsilon``, and nearly as much.
 
@@ -498,13 +512,19 @@ def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
 
 
 def open_survey(
-    survey: Survey, place: str | Path, store: AnswerStore, invitations: Sequence[str] | None
+    survey: Survey,
+    place: str | Path,
+    store: AnswerStore,
+    invitations: Sequence[str] | None,
+    *,
+    trial: bool = False,
 ) -> None:
     """Let people answer a survey through a service; the ledger's log has an entry for that.
 
     In the ledger at ``place``, the survey is a data set with the name of `name_in_ledger`. Its
     budgets are what the survey promises: the one release of its answers is all that can be charged.
-    With None for ``invitations``, whoever has the address may answer.
+    With None for ``invitations``, whoever has the address may answer. A trial is in no ledger: its
+    answers are checked and thrown away.
     """
     if not survey.content["about"]:
         raise ParameterError(
@@ -513,12 +533,13 @@ def open_survey(
         )
     if _is_past(survey):
         raise ParameterError("The day on which answers are deleted is over. Make a new survey.")
-    form = AnswerForm(survey)
-    source = _Answers(lambda: (), workers=1)
-    promised = _CollectedRecords(_Collection(form).public(source)).guarantees(_Sheets(form))
-    budgets = {str(g.unit): Budget(g.epsilon or 0.0, g.delta) for g in promised}
-    Ledger(place, {name_in_ledger(survey): budgets})
-    store.open(survey, invitations)
+    if not trial:
+        form = AnswerForm(survey)
+        source = _Answers(lambda: (), workers=1)
+        promised = _CollectedRecords(_Collection(form).public(source)).guarantees(_Sheets(form))
+        budgets = {str(g.unit): Budget(g.epsilon or 0.0, g.delta) for g in promised}
+        Ledger(place, {name_in_ledger(survey): budgets})
+    store.open(survey, invitations, trial=trial)
 
 
 def release_survey(survey: Survey, ledger: Ledger, store: AnswerStore) -> Release:
@@ -551,7 +572,9 @@ def delete_expired(place: str | Path, store: AnswerStore) -> None:
         survey = load_survey(opened.body)
         if _is_past(survey):
             count = store.close(identity)
-            Ledger(place).record_answer(name_in_ledger(survey), Kind.CLOSED, {"answers": count})
+            if identity == survey.id:  # and no trial
+                facts = {"answers": count}
+                Ledger(place).record_answer(name_in_ledger(survey), Kind.CLOSED, facts)
             store.forget(identity)
 
 

@@ -22,7 +22,7 @@ _PAGE = """\
 <title>{title}</title>
 <style>{style}</style>
 </head>
-<body data-mode="{mode}" data-survey="{survey}">
+<body data-mode="{mode}" data-trial="{trial}" data-survey="{survey}">
 <main id="main">
 <noscript>
 <h1>{title}</h1>
@@ -42,11 +42,12 @@ Veranstaltern der Umfrage.</p>
 """
 
 
-def page_of(survey: Survey, mode: str) -> tuple[str, str]:
+def page_of(survey: Survey, mode: str, *, trial: bool = False) -> tuple[str, str]:
     """Return the page of a survey, and its Content-Security-Policy.
 
     ``mode`` says who may answer: people who are "invited", everybody ("open"); or "offline": the
-    page sends nothing and gives the answer to the person.
+    page sends nothing and gives the answer to the person. Of a ``trial`` the page says that answers
+    never count.
     """
     folder = files("suffice")
     names = ("participant.js", "participant_page.js", "participant_page.css")
@@ -69,6 +70,7 @@ def page_of(survey: Survey, mode: str) -> tuple[str, str]:
         title=html.escape(str(survey.content["title"])),
         style=style,
         mode=mode,
+        trial="trial" if trial else "",
         survey=base64.b64encode(survey.data).decode(),
         script=script,
     )

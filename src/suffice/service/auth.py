@@ -23,8 +23,9 @@ from suffice.service.problems import Problem, not_found
 from suffice.service.records import ServiceRecords, StoredProposal
 from suffice.service.settings import Person, ServedData, Settings
 
-_READERS = (Role.OWNER, Role.OFFICER, Role.LEARNER)  # they have pages
 _OVERSEERS = (Role.OWNER, Role.OFFICER)  # they see the pages, and what others proposed
+_ASKERS = (*_OVERSEERS, Role.ORGANISER)  # they see the pages of surveys
+_READERS = (*_ASKERS, Role.LEARNER)  # they have pages
 
 
 def check_covers_all(token: Token) -> None:
@@ -175,6 +176,13 @@ class Sessions:
         session = self.find_anybody(request)
         if not sees_all(session.token):
             raise Problem(HTTPStatus.FORBIDDEN, "This page is for owners and officers.")
+        return session
+
+    def find_asker(self, request: Request) -> Session:
+        """Return the session of whoever may see the pages of surveys."""
+        session = self.find_anybody(request)
+        if session.token.role not in _ASKERS:
+            raise Problem(HTTPStatus.FORBIDDEN, "This page is for organisers of surveys.")
         return session
 
     def find_anybody(self, request: Request) -> Session:

@@ -43,6 +43,7 @@ from suffice.service.planning import (
     accuracy_picture,
     budget_picture,
     cost_picture,
+    interval_picture,
     offers_of,
     proposal_of,
 )
@@ -86,6 +87,7 @@ class Renderer:
             "number": number,
             "moment_of": datetime.fromisoformat,
             "policy_rows": policy_rows,
+            "interval_picture": interval_picture,
             "kind_words": kind_words,
             "kind_title": lambda kind: KIND_TEXTS.get(kind, (kind, ""))[0],
             "kind_contents": lambda kind: KIND_TEXTS.get(kind, ("", f"A release, {kind}."))[1],
@@ -313,6 +315,8 @@ class _Pages:
 
         @router.get("/")
         def overview(session: anybody) -> Response:
+            if session.token.role is Role.ORGANISER:
+                return self._to("/surveys")
             if not sees_all(session.token):
                 return self.own_proposals(session)
             datasets = self._accounts.datasets(session.token, _FEW)

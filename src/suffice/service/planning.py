@@ -386,6 +386,27 @@ def cost_picture(budget: float, left: float, after: float, what: str) -> Markup:
     return picture(words, parts, 18)
 
 
+def interval_picture(
+    row: tuple[str, float, float, float], ends: tuple[float, float] = (0.0, 1.0)
+) -> Markup:
+    """Return an estimate with its interval, as a mark on a bar between the ends, as SVG.
+
+    A row has words, the estimate, and low and high of its interval.
+    """
+
+    def place(value: float) -> float:
+        return _WIDTH * (min(max(value, ends[0]), ends[1]) - ends[0]) / (ends[1] - ends[0])
+
+    words, estimate, low, high = row
+    wide = place(high) - place(low)
+    parts = [
+        f'<rect class="frame" x="0" y="0" width="{_WIDTH}" height="18"/>',
+        f'<rect class="reach" x="{place(low):.1f}" y="4" width="{wide:.1f}" height="10"/>',
+        f'<circle class="tick" cx="{place(estimate):.1f}" cy="9" r="5"/>',
+    ]
+    return picture(f"{words}: {estimate:.3g}, from {low:.3g} to {high:.3g}", parts, 18)
+
+
 def across(y: float, kind: str) -> str:
     """Return a line across the drawing."""
     return f'<line class="{kind}" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'

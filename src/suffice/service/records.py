@@ -291,12 +291,17 @@ class ServiceRecords:
         """
         if stored.signature is None:
             return None
+        data = self.output(stored.dataset, stored.proposal.request)
+        return None if data is None else with_signature(data, stored.signature)
+
+    def output(self, dataset: str, request: str) -> bytes | None:
+        """Return the release of a request as the ledger or its archive holds it, or None."""
         with self._store.reading() as records:
-            charge = records.charge(stored.dataset, stored.proposal.request)
+            charge = records.charge(dataset, request)
             data = None if charge is None else records.output(charge.number)
         if data is None and charge is not None:
             data = self._ledger.archived(f"releases/{charge.number}.suffice", charge.release)
-        return None if data is None else with_signature(data, stored.signature)
+        return data
 
     def page(
         self, dataset: str, sender: str | None, *, after: str | None = None, most: int

@@ -161,7 +161,7 @@ def check_secure(what: str, address: str) -> None:
 
 @dataclass(frozen=True)
 class Person:
-    """An owner or officer who signs in at the provider, known by issuer and subject alone."""
+    """Somebody who signs in at the provider, known by issuer and subject alone."""
 
     issuer: str
     subject: str  # as the provider calls this person for ever; never an e-mail address
@@ -170,8 +170,8 @@ class Person:
     scope: tuple[str, ...] = ()  # the data sets that the person sees; empty for all
 
     def __post_init__(self) -> None:
-        if self.role not in (Role.OWNER, Role.OFFICER):
-            raise ParameterError("A person who signs in must be an owner or officer.")
+        if self.role not in (Role.OWNER, Role.OFFICER, Role.ORGANISER):
+            raise ParameterError("A person who signs in must be an owner, officer or organiser.")
         for what in ("issuer", "subject", "name"):
             text = getattr(self, what)
             if not text or not text.isprintable():

@@ -1,4 +1,4 @@
-"""Doors for people, who answer surveys, and for parties, who contribute to rounds.
+"""Doors for people, who answer surveys, and for parties; pages for those who ask.
 
 Nothing is written down about people who answer: no time, no address, no line of a log, no count.
 Requests are limited by invitation, and where everybody may answer by survey; never by address,
@@ -10,24 +10,39 @@ learns nothing of it: the party's page is the same for every address.
 """
 
 import asyncio
+import csv
+import math
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from io import StringIO
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from suffice import strict_json
-from suffice.errors import CorruptFileError, SufficeError
+from suffice import options, strict_json
+from suffice.errors import CorruptFileError, ParameterError, SufficeError
+from suffice.learner.frequencies import release_frequencies, release_means
 from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
 from suffice.owner.ledger.tokens import Role, Token, utc_now
 from suffice.owner.parties.rounds import Delivery, RoundStore, SignedRound
-from suffice.owner.survey import AnswerForm, delete_expired, load_survey
+from suffice.owner.survey import (
+    AnswerForm,
+    delete_expired,
+    load_survey,
+    name_in_ledger,
+    new_survey,
+    plan_survey,
+    variance_of,
+)
 from suffice.owner.survey_page import page_of
+from suffice.participant import ABOUT, Number, Survey
+from suffice.releases.codec import decode
 from suffice.service.api import BEARER, FAILURES, FAILURES_OF_BODIES, json_response, returns
 from suffice.service.auth import Session, Sessions, check_covers_all
 from suffice.service.limits import RequestRate, read_body, read_json
@@ -148,6 +163,124 @@ async def delete_in_time(ledger: str, store: AnswerStore) -> None:
         await asyncio.sleep(3600)  # seconds
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A survey as the form of its page describes it; only the form holds it."""
+
+    most_questions: ClassVar = 16
+    most_bytes: ClassVar = 100_000  # of the form
+
+    fields: Mapping[str, str]
+
+    @classmethod
+    def empty(cls) -> "Draft":
+        """Return what a new form has in it."""
+        return cls({"epsilon": "1", "people": "500", "shown": "3", "report": "per-question"})
+
+    @property
+    def shown(self) -> int:
+        """How many questions the form has room for: one more, if that was asked for."""
+        text = self.fields.get("shown", "")
+        more = self.fields.get("act") == "more"
+        return min(max(int(text) if text.isdecimal() else 1, 1) + more, self.most_questions)
+
+    def number(self, name: str, what: str) -> float:
+        """Return a number that was written, or raise."""
+        try:
+            value = float(self.fields.get(name, ""))
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ParameterError(f"The {what} must be a number. Write it with digits.")
+        return value
+
+    def survey(self, *, whole: bool) -> Survey:
+        """Return the survey, or raise in words for whoever filled in the form.
+
+        Unless it is ``whole``, it may lack what the organisers say about themselves.
+        """
+        epsilon = self.number("epsilon", "epsilon")
+        states: dict[str, Sequence[Any]] = {}
+        ranges, texts = dict[str, tuple[float, float]](), dict[str, str]()
+        for k in range(self.shown):
+            name, text, answers = (
+                self.fields.get(f"{part} {k}", "").strip() for part in ("name", "text", "answers")
+            )
+            if not (name or text or answers):
+                continue
+            if not (name and text and answers):
+                raise ParameterError(
+                    f"Question {k + 1} needs a text, a short name, and possible answers or a range."
+                )
+            if name in texts:
+                raise ParameterError(f"Two questions are named {name!r}. Rename one of them.")
+            if f"depends {k}" in self.fields:
+                raise ParameterError(
+                    f"Question {k + 1} depends on an earlier answer. Whether somebody is asked"
+                    " would show that answer, without any noise. Ask everybody, with a possible"
+                    " answer such as 'does not apply'."
+                )
+            texts[name] = text
+            if self.fields.get(f"kind {k}") == "number":
+                ranges[name] = options.pair(answers)
+            else:
+                states[name] = options.states(answers)
+                if states[name][256:]:  # before a list of a long run of integers is made
+                    raise ParameterError(f"Question {k + 1} has more than 256 possible answers.")
+        if not states:
+            raise ParameterError("At least one question needs a list of possible answers.")
+        report = self.fields.get("report", "")
+        if report == "whole" and ranges:
+            raise ParameterError(
+                "One report of all answers takes no question about a number. Make it a question"
+                " with possible answers, such as 0-17, 18-39, 40 or more."
+            )
+        about = {key: self.fields.get(key, "").strip() for key in ABOUT}
+        if whole and not all(about.values()):
+            raise ParameterError(
+                "Say who asks: a service takes no survey without these five texts."
+            )
+        return new_survey(
+            self.fields.get("title", "").strip() or "A survey",
+            states=states,
+            ranges=ranges,
+            epsilon=epsilon if report == "whole" else dict.fromkeys(states, epsilon),
+            noise={name: variance_of(*ends, epsilon) for name, ends in ranges.items()} or None,
+            texts=texts,
+            language=self.fields.get("language", ""),
+            about=about if all(about.values()) else None,
+            report=report,
+        )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a release tells about one question: rows of words, estimate, low and high."""
+
+    name: str
+    what: str  # "share" or "mean"
+    ends: tuple[float, float]  # between which all of it lies
+    rows: tuple[tuple[str, float, float, float], ...]
+
+
+@lru_cache(maxsize=8)
+def estimates_of(body: bytes, data: bytes) -> list[Estimate]:
+    """Return what a release of a survey tells, from the bytes of both; intervals are at 95 %."""
+    survey, release, found = load_survey(body), decode(data), list[Estimate]()
+    for one in release_frequencies(release):
+        words = (" / ".join(map(str, s)) if isinstance(s, tuple) else str(s) for s in one.states)
+        figures = (array.tolist() for array in (one.shares, one.low, one.high))
+        rows = tuple(zip(words, *figures, strict=True))
+        name = survey.content["label"] if one.name == "label" else one.name
+        found.append(Estimate(name, "share", (0.0, 1.0), rows))
+    for mean in release_means(release):
+        asked = survey.noises[mean.name]
+        assert isinstance(asked, Number)  # noqa: S101  # for the type checker
+        row = (mean.name, mean.mean, mean.low, mean.high)
+        found.append(Estimate(mean.name, "mean", (asked.low, asked.high), (row,)))
+    return found
+
+
 class Direct(APIRoute):
     """Gives its function the request and the path's digest, and checks nothing before.
 
@@ -165,7 +298,7 @@ class Direct(APIRoute):
 
 
 def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
-    """Add the doors for people to an application, and the page of those who ask."""
+    """Add the doors for people to an application, and the pages of those who ask."""
     prefix, door = service.settings.server.prefix, Door(store)
     people, pages = APIRouter(), APIRouter()
     answers = APIRouter(route_class=Direct)
@@ -221,18 +354,30 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
             opened = await run_in_threadpool(door.found, digest)
         except Problem as problem:
             return problem_response(problem.status, problem.detail, problem.headers)
-        text, policy = page_of(load_survey(opened.body), "invited" if opened.invited else "open")
+        survey, mode = load_survey(opened.body), "invited" if opened.invited else "open"
+        text, policy = page_of(survey, mode, trial=digest != survey.id)
         headers = {
             "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
             "Referrer-Policy": "no-referrer",
         }
         return HTMLResponse(text, headers=headers)
 
+    app.include_router(answers, prefix=f"{prefix}/v1")  # first: most requests ask for it
+    app.include_router(people, prefix=f"{prefix}/v1")
+    app.include_router(pages, prefix=prefix, include_in_schema=False)
+    install_asking(app, service, door)
+
+
+def install_asking(app: FastAPI, service: Service, door: Door) -> None:
+    """Add the pages of those who ask: all surveys, what came of one, and a form for a new one."""
+    pages, store = APIRouter(), door.store
     sessions = Sessions(service.settings, service.records)
     renderer = Renderer(service.settings)
 
+    asker = Annotated[Session, Depends(sessions.find_asker)]
+
     @pages.get("/surveys")
-    def listed(session: Session = Depends(sessions.find)) -> Response:  # noqa: B008, FAST002  # of the framework
+    def listed(session: asker) -> Response:
         rows = []
         for identity in store.surveys():
             opened = door.found(identity)
@@ -240,9 +385,79 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
             rows.append((identity, title, opened, store.answered(identity)))
         return renderer.page("surveys.html", session, rows=rows)
 
-    app.include_router(answers, prefix=f"{prefix}/v1")  # first: most requests ask for it
-    app.include_router(people, prefix=f"{prefix}/v1")
-    app.include_router(pages, prefix=prefix, include_in_schema=False)
+    def form(session: Session, draft: Draft) -> Response:
+        """Return the form of a survey, with guarantee and forecast if it was filled in."""
+        made, plan, problem = None, None, None
+        if draft.fields.get("act", "more") != "more":
+            try:
+                made = draft.survey(whole=draft.fields["act"] == "save")
+                people = draft.number("people", "number of people")
+                plan = plan_survey(made, int(min(max(people, 0), 10**9)))
+            except SufficeError as error:
+                problem = str(error)
+        if made is not None and plan is not None and draft.fields["act"] == "save":
+            headers = {"Content-Disposition": 'attachment; filename="survey.json"'}
+            return Response(made.data, media_type="application/json", headers=headers)
+        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
+        values = {"draft": draft, "made": made, "plan": plan, "problem": problem}
+        return renderer.page("new_survey.html", session, status, **values)
+
+    @pages.get("/new-survey")
+    def new(session: asker) -> Response:
+        return form(session, Draft.empty())
+
+    @pages.post("/new-survey")
+    async def make(request: Request, session: asker) -> Response:
+        fields = await sessions.form(request, session, most=Draft.most_bytes)
+        return await run_in_threadpool(form, session, Draft(fields))
+
+    def results(digest: str) -> tuple[Survey, Opened, list[Estimate]]:
+        """Return a survey and what its release tells: nothing of an open one, or of a trial."""
+        opened = door.found(digest)
+        survey = load_survey(opened.body)
+        data = None
+        if digest == survey.id and opened.state not in store.taking:
+            data = service.records.output(name_in_ledger(survey), survey.id)
+        return survey, opened, [] if data is None else estimates_of(survey.data, data)
+
+    @pages.get("/surveys/{digest}/results")
+    def shown(digest: Digest, session: asker) -> Response:
+        check_covers_all(session.token)
+        survey, opened, found = results(digest)
+        texts = {q["name"]: q["text"] or q["name"] for q in survey.content["questions"]}
+        return renderer.page(
+            "survey.html",
+            session,
+            digest=digest,
+            survey=survey,
+            opened=opened,
+            answered=store.answered(digest),
+            found=[(texts.get(one.name, one.name), one) for one in found],
+        )
+
+    @pages.get("/surveys/{digest}/results.csv")
+    def exported(digest: Digest, session: asker) -> Response:
+        check_covers_all(session.token)
+        text = StringIO()
+        writer = csv.writer(text)
+        writer.writerow(("question", "answer", "what", "estimate", "low", "high", "level"))
+        for one in results(digest)[2]:
+            writer.writerows((one.name, row[0], one.what, *row[1:], 0.95) for row in one.rows)
+        headers = {"Content-Disposition": 'attachment; filename="results.csv"'}
+        return Response(text.getvalue(), media_type="text/csv", headers=headers)
+
+    @pages.post("/surveys/{digest}/unused")
+    async def unused(request: Request, digest: Digest, session: asker) -> Response:
+        check_covers_all(session.token)
+        fields = await sessions.form(request, session, most=2_000_000)
+        lines = fields.get("links", "").splitlines()[1:]
+        invited = {line.partition(",")[0]: line for line in lines if line.count(",") == 1}
+        left = await run_in_threadpool(store.unused, digest, list(invited))
+        body = "".join(f"{row}\n" for row in ("invitation,link", *map(invited.__getitem__, left)))
+        headers = {"Content-Disposition": 'attachment; filename="unused.csv"'}
+        return Response(body, media_type="text/csv", headers=headers)
+
+    app.include_router(pages, prefix=service.settings.server.prefix, include_in_schema=False)
 
 
 _DELIVERIES: dict[Delivery, tuple[HTTPStatus, str]] = {

@@ -166,7 +166,7 @@ def test_tokens_of_other_data_sets_are_not_shown(tmp_path):
     shown = {t["id"]: t["scope"] for t in plain(narrow.export().content)["tokens"]}
     assert shown[both.split("_")[1]] == ["diagnosis"]
     assert other.split("_")[1] not in shown
-    assert len(shown) == 5  # three for all data sets, and two for this one
+    assert len(shown) == 6  # four for all data sets, and two for this one
 
 
 def test_the_log_of_a_data_set_has_no_other(officer):

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from people import ABOUT, SURVEY, TRUTHS, answers_in, asked, asking_clinic
 from served import running
 from test_accessibility import check
 
+from suffice.owner.survey import new_survey
 from suffice.owner.survey_page import page_of
 
 pytestmark = needs_browser
@@ -443,6 +445,51 @@ def test_the_page_is_usable_by_everybody(tmp_path, browser, language):
                 page.locator("button[type=submit]").click()
                 page.locator("dl:not(.organisers)").wait_for()
         context.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_report_of_all_answers_is_one_draw_of_all(tmp_path, browser):
+    """The page of a whole report: one row arrives, it is what was shown, and true or not."""
+    states = {"relapse": ["no", "yes"], "grade": [1, 2, 3], "pills": ["all", "some", "none"]}
+    survey = new_survey("After the clinic", states=states, epsilon=1.0, report="whole", about=ABOUT)
+    clinic, store, invitations = asking_clinic(tmp_path / "clinic", 12, survey=survey)
+    sizes, traces, wrong = set(), {0: set(), 1: set()}, []
+    with running(clinic) as (url, _):
+        for k, one in enumerate(invitations):
+            context = browser.new_context()
+            page = opened(context, "about:blank")
+            seen = []
+            page.on("request", lambda request, seen=seen: seen.append(request))
+            page.goto(link(url, one, survey))
+            page.locator("form").wait_for()
+            text = page.locator("main").inner_text()
+            assert text.count("For 52 of 100 people, the true one is among them.") == 3
+            answers = (("yes", "3", "some"), ("no", "1", "all"))[k % 2]
+            for number, answer in enumerate(answers, 1):
+                group = page.get_by_role("group", name=f"Question {number}")
+                group.get_by_label(answer, exact=True).check()
+            if k == 0:
+                take_picture(page, "participant-whole-asked")
+                wrong += check(page, "asked")
+            press(page, SEND)
+            wait_for(page, THANKS)
+            if k == 0:
+                take_picture(page, "participant-whole-sent")
+                wrong += check(page, "sent")
+            (record,) = page.evaluate(READ)
+            body = json.loads(seen[-1].post_data)
+            assert body == {"invitation": one, "r": record["r"], "answer": record["sheet"]}
+            sheet = json.loads(record["sheet"])
+            assert sheet.keys() == {"suffice", "version", "survey", "token", "report"}
+            sizes.add(len(sheet["report"]))
+            shown = page.locator("ul li").all_inner_texts()
+            names = [" / ".join(map(str, names)) for names in itertools.product(*states.values())]
+            assert shown == [names[number] for number in sheet["report"]]
+            traces[k % 2].add(tuple((r.method, r.url.partition("#")[0]) for r in seen))
+            context.close()
+        assert sizes == {survey.report.size} == {5}
+        assert traces[0] == traces[1]
+    assert answers_in(store, survey) == 12
     assert not wrong, "\n".join(wrong)
 
 

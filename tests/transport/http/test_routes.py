@@ -12,7 +12,7 @@ from suffice.service.app import make_app
 from suffice.service.settings import Settings
 
 DIGEST = "sha256:" + "0" * 64
-OWNER, OFFICER, LEARNER, PARTY = Role
+OWNER, OFFICER, LEARNER, ORGANISER, PARTY = Role  # the organiser has pages alone
 # What each role may do at all; everything else is 403, and without a good token 401.
 ALLOWED = {
     ("GET", "/v1/datasets"): {OWNER, OFFICER, LEARNER},

@@ -32,6 +32,7 @@ class Role(StrEnum):
     OWNER = "owner"
     OFFICER = "officer"
     LEARNER = "learner"
+    ORGANISER = "organiser"  # of surveys; it sees no data set
     PARTY = "party"  # of one round, which is all that it covers
 
 
