@@ -11,24 +11,30 @@ learns nothing of it: the party's page is the same for every address.
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, SufficeError
+from suffice.errors import CorruptFileError
 from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
 from suffice.owner.ledger.tokens import Role, Token, utc_now
 from suffice.owner.parties.rounds import Delivery, RoundStore, SignedRound
 from suffice.owner.survey import AnswerForm, delete_expired, load_survey
 from suffice.owner.survey_page import page_of
-from suffice.service.api import BEARER, FAILURES, FAILURES_OF_BODIES, json_response, returns
+from suffice.service.api import (
+    BEARER,
+    FAILURES,
+    FAILURES_OF_BODIES,
+    Direct,
+    json_response,
+    returns,
+)
 from suffice.service.auth import Session, Sessions, check_covers_all
 from suffice.service.limits import RequestRate, read_body, read_json
 from suffice.service.operation import LOGGER
@@ -143,25 +149,9 @@ async def delete_in_time(ledger: str, store: AnswerStore) -> None:
     while True:
         try:
             await run_in_threadpool(delete_expired, ledger, store)
-        except SufficeError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next hour comes
             LOGGER.error("Answers could not be deleted in time: %s.", type(error).__name__)
         await asyncio.sleep(3600)  # seconds
-
-
-class Direct(APIRoute):
-    """Gives its function the request and the path's digest, and checks nothing before.
-
-    What FastAPI checks takes as long as all the rest of an answer.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-
-        async def handler(request: Request) -> Response:
-            response: Response = await self.endpoint(request, request.path_params["digest"])
-            return response
-
-        return handler
 
 
 def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
