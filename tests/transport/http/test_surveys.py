@@ -14,6 +14,7 @@ from in_process import ask
 from people import ABOUT, SURVEY, answers_in, asking_clinic, body_of, sheet_of
 from served import running
 
+from suffice.errors import ParameterError
 from suffice.owner.answers import new_invitations
 from suffice.service.app import make_app
 from suffice.service.operation import COUNTS
