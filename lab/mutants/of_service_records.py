@@ -4,6 +4,7 @@ from mutant import Mutant
 
 _ONCE = "transport/http/test_records.py::test_only_who_saw_the_present_state_changes_it"
 _LEASE = "transport/http/test_records.py::test_a_lease_is_held_alone_and_for_one_data_set"
+_JOBS = "transport/http/test_jobs.py"
 _ALTERED = "owner/ledger/test_tokens.py::test_an_altered_token_is_noticed"
 
 MUTANTS = (
@@ -46,6 +47,47 @@ MUTANTS = (
         "            pass\n",
         ("transport/http/test_records.py::test_tokens_take_turns",),
         "Who sends many proposals keeps others waiting.",
+    ),
+    Mutant(
+        "agreed-in-an-older-block",
+        "service/records.py",
+        "        return self._ledger.agreed(dataset, digest)\n",
+        "        with self._store.reading() as records:\n"
+        "            return self._ledger.agreed(dataset, digest, records)\n",
+        ("transport/http/test_records.py::test_who_agreed_is_read_after_what_others_have_read",),
+        "Two readers at once: one is told that the ledger was put back from a copy.",
+    ),
+    Mutant(
+        "three-deaths",
+        "service/workers.py",
+        "_MOST_DEATHS = 10",
+        "_MOST_DEATHS = 3",
+        (
+            f"{_JOBS}::test_a_proposal_that_kills_its_worker_is_refused_in_the_end_and_others_go_first",
+        ),
+        "Whoever shoots workers at random takes grants away.",
+    ),
+    Mutant(
+        "idle-deaths-count",
+        "service/workers.py",
+        "self._deaths[digest] += looked",
+        "self._deaths[digest] += 1",
+        (
+            f"{_JOBS}::test_a_proposal_that_kills_its_worker_is_refused_in_the_end_and_others_go_first",
+        ),
+        "A machine that cannot start workers refuses every proposal for good.",
+    ),
+    Mutant(
+        "a-turn-that-does-not-end",
+        "service/workers.py",
+        "                        try:\n"
+        "                            is_done = self.store(proposal, worker)\n"
+        "                        finally:",
+        "                        if True:\n"
+        "                            is_done = self.store(proposal, worker)\n"
+        "                        if True:",
+        (f"{_JOBS}::test_a_proposal_that_cannot_be_answered_now_keeps_no_other_waiting",),
+        "One proposal that cannot be answered keeps all others waiting.",
     ),
     Mutant(
         "tokens-beside-the-log",

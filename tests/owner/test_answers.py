@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from suffice import participant
-from suffice.errors import ParameterError, StorageError
+from suffice.errors import ParameterError, ReleaseError, StorageError
 from suffice.owner.answers import AnswerStore, Outcome, Sent, hashed, new_invitations
 from suffice.owner.ledger import Ledger
 from suffice.owner.survey import (
@@ -135,9 +135,12 @@ def test_answers_become_a_release_through_the_ledger(place, tmp_path):
     assert [entry.kind for entry in ledger.log()] == kinds
     assert all(balance.left == 0 for balance in ledger.balances(name_in_ledger(SURVEY)))
     store.forget(SURVEY.id)
-    assert list(store.blocks(SURVEY.id)) == []
-    with pytest.raises(ParameterError, match="deleted"):
-        release_survey(SURVEY, ledger, store)
+    for work in (
+        lambda: list(store.blocks(SURVEY.id)),
+        lambda: release_survey(SURVEY, ledger, store),
+    ):
+        with pytest.raises(ParameterError, match="deleted"):
+            work()
     paths = []
     for k, data in enumerate(files):
         paths.append(tmp_path / f"{k}.json")
@@ -353,11 +356,90 @@ def test_answers_are_deleted_on_the_day_that_the_survey_states(place, tmp_path):
     row = AnswerForm(late).read(participant.respond(late, {"relapse": "no"}, None)[0])[1]
     assert store.take([Sent.of(late.id, "0" * 32, R, b"", row)]) == [Outcome.TAKEN]
     delete_expired(ledger, store)
-    assert list(store.blocks(late.id)) == []
     assert (store.survey(late.id).state, store.survey(SURVEY.id).state) == ("deleted", "open")
     assert store.take([Sent.of(late.id, "1" * 32, R, b"", row)]) == [Outcome.CLOSED]
     with pytest.raises(ParameterError, match="deleted"):
         release_survey(late, Ledger(ledger), store)
+
+
+def test_one_survey_that_is_damaged_keeps_no_other_from_being_deleted(tmp_path):
+    ledger, store = tmp_path / "ledger", AnswerStore(str(tmp_path / "answers"))
+    over = dict.fromkeys(ABOUT, "Clinic") | {"deleted": "2020-02-29"}
+    titles = ("One", "Two", "Three")
+    made = [new_survey(t, states={"a": ["no", "yes"]}, flip=0.25, about=over) for t in titles]
+    Ledger(ledger, {}, anchor=tmp_path / "anchor")
+    for survey in made:
+        store.open(survey, None)
+        Ledger(ledger, {name_in_ledger(survey): {"label": Budget(2.0)}})
+    first, *others = sorted(survey.id for survey in made)
+    with store._writing() as db:
+        db.execute("UPDATE surveys SET body = ? WHERE id = ?", (b"{}", first))
+    with pytest.raises(ReleaseError):
+        delete_expired(ledger, store)
+    assert [store.survey(one).state for one in (first, *others)] == ["open", "deleted", "deleted"]
+
+
+def test_no_release_is_of_the_answers_that_a_deletion_left(place):
+    """The day of deletion comes while another process reads: a part of a survey is none."""
+    store = AnswerStore(place)
+    store.most_at_once = 7
+    store.open(SURVEY, None)
+    store.take(sent_by(new_invitations(20), sheets(20)))
+    store.close(SURVEY.id)
+    blocks = store.blocks(SURVEY.id)
+    next(blocks)
+    AnswerStore(place).forget(SURVEY.id)
+    with pytest.raises(ParameterError, match="deleted"):
+        list(blocks)
+
+
+def test_a_deletion_that_was_cut_off_is_done_again(place, tmp_path, monkeypatch):
+    ledger, store = tmp_path / "ledger", AnswerStore(place)
+    Ledger(ledger, {}, anchor=tmp_path / "anchor")
+    open_survey(SURVEY, ledger, store, None)
+    store.take(sent_by(new_invitations(20), sheets(20)))
+    store.close(SURVEY.id)
+    written_anew = []
+
+    def killed(_) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AnswerStore, "_rewrite", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.forget(SURVEY.id)
+    with pytest.raises(ParameterError, match="deleted"):
+        release_survey(SURVEY, Ledger(ledger), store)
+    rewrite = AnswerStore._rewrite
+    monkeypatch.setattr(
+        AnswerStore, "_rewrite", lambda self: (written_anew.append(self), rewrite(self))
+    )
+    delete_expired(ledger, store)  # the survey's day has not come, and it was begun
+    assert (store.survey(SURVEY.id).state, written_anew) == ("deleted", [store])
+    delete_expired(ledger, store)
+    assert written_anew == [store]
+
+
+def test_what_was_deleted_leaves_the_journal_when_the_file_is_opened_again(tmp_path):
+    """As a process leaves it that is killed after it deleted, and before all is written anew."""
+    store = AnswerStore(str(tmp_path / "answers"))
+    store.open(SURVEY, None)
+    (sent,) = sent_by(new_invitations(1), sheets(1))
+    store.take([sent._replace(answer=b"an answer that goes")])
+    with store._writing() as db:
+        db.execute("DELETE FROM answers")
+    image = tmp_path / "image"
+    image.mkdir()
+    for path in tmp_path.glob("answers*"):
+        shutil.copy(path, image)
+
+    def held() -> bool:
+        return any(b"an answer that goes" in path.read_bytes() for path in image.iterdir())
+
+    assert held()
+    opened = AnswerStore(str(image / "answers"))
+    assert not held()
+    assert opened.answered(SURVEY.id) == 0  # in steps of ten
 
 
 def test_nothing_about_a_person_is_stored(tmp_path):

@@ -108,7 +108,7 @@ class Opened(NamedTuple):
 
     body: bytes  # its file, byte by byte
     invited: bool
-    state: str  # open, trial, closed or deleted: its answers are gone
+    state: str  # open, trial, closed, deleting (its answers) or deleted
 
 
 class StoreApart:
@@ -141,6 +141,8 @@ class StoreApart:
             for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON",
                             "temp_store = MEMORY"):  # fmt: skip
                 self._db.execute(f"PRAGMA {setting}")
+            # What was deleted by somebody who was killed is in the journal still.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             for statement in self.tables:
                 self._db.execute(statement)
         except (OSError, sqlite3.Error) as error:
@@ -305,24 +307,33 @@ class AnswerStore(StoreApart):
         return self.answered(identity)
 
     def blocks(self, identity: str) -> Iterator[bytes]:
-        """Yield the answers to a survey in the order of their tokens, many at a time."""
+        """Yield the answers to a survey in the order of their tokens, many at a time.
+
+        It is an error if they are deleted, also if that happens meanwhile: the rest is no survey.
+        """
         last = b""
         query = "SELECT token, answer FROM answers WHERE survey = ? AND token > ? ORDER BY token"
         while True:
             with self._writing() as db:
                 values = (identity, last, self.most_at_once)
                 rows = db.execute(f"{query} LIMIT ?", values).fetchall()
+                state = db.execute("SELECT state FROM surveys WHERE id = ?", (identity,))
+                if state.fetchone() not in (("open",), ("closed",)):
+                    raise ParameterError("The answers to this survey are deleted.")
             if not rows:
                 return
             last = bytes(rows[-1][0])
             yield b"".join(bytes(row[1]) for row in rows)
 
     def forget(self, identity: str) -> None:
-        """Delete the answers to a survey that is closed."""
+        """Delete the answers to a survey that is closed; what was cut off is done again."""
+        state = "UPDATE surveys SET state = ? WHERE id = ?"
         with self._writing() as db:
             db.execute("DELETE FROM answers WHERE survey = ?", (identity,))
-            db.execute("UPDATE surveys SET state = 'deleted' WHERE id = ?", (identity,))
-        self._rewrite()
+            db.execute(state, ("deleting", identity))
+        self._rewrite()  # until then their bytes are in the journal
+        with self._writing() as db:
+            db.execute(state, ("deleted", identity))
 
 
 def _unusable(place: str, error: Exception) -> StorageError:

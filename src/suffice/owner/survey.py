@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from suffice import participant, strict_json
 from suffice.engines.engine import Stream
-from suffice.errors import CorruptFileError, ParameterError, ReleaseError
+from suffice.errors import CorruptFileError, ParameterError, ReleaseError, SufficeError
 from suffice.owner.answers import AnswerStore
 from suffice.owner.forecast import Plan
 from suffice.owner.ledger import Ledger
@@ -549,9 +549,6 @@ def release_survey(survey: Survey, ledger: Ledger, store: AnswerStore) -> Releas
     ledger, until `AnswerStore.forget` has deleted the answers.
     """
     name, form = name_in_ledger(survey), AnswerForm(survey)
-    opened = store.survey(survey.id)
-    if opened is not None and opened.state == "deleted":
-        raise ParameterError("The answers to this survey are deleted.")
     count = store.close(survey.id)
     ledger.record_answer(name, Kind.CLOSED, {"answers": count})
     if not count:
@@ -563,19 +560,28 @@ def release_survey(survey: Survey, ledger: Ledger, store: AnswerStore) -> Releas
 def delete_expired(place: str | Path, store: AnswerStore) -> None:
     """Close surveys whose day has come, and delete their answers, also without a release.
 
-    The day is the one that the survey states, in UTC. The ledger is at ``place``.
+    The day is the one that the survey states, in UTC. The ledger is at ``place``. What fails for
+    one survey is raised once all others are done.
     """
+    failed: SufficeError | None = None
     for identity in store.surveys():
         opened = store.survey(identity)
         if opened is None or opened.state == "deleted":
             continue
-        survey = load_survey(opened.body)
-        if _is_past(survey):
-            count = store.close(identity)
-            if identity == survey.id:  # and no trial
-                facts = {"answers": count}
-                Ledger(place).record_answer(name_in_ledger(survey), Kind.CLOSED, facts)
+        try:
+            survey = load_survey(opened.body)
+            if opened.state != "deleting":  # whoever began that was killed
+                if not _is_past(survey):
+                    continue
+                count = store.close(identity)
+                if identity == survey.id:  # and no trial
+                    facts = {"answers": count}
+                    Ledger(place).record_answer(name_in_ledger(survey), Kind.CLOSED, facts)
             store.forget(identity)
+        except SufficeError as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def _is_past(survey: Survey) -> bool:

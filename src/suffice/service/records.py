@@ -402,8 +402,7 @@ class ServiceRecords:
 
     def agreed(self, dataset: str, digest: str) -> list[str]:
         """Return who agreed to a proposal so far, as the audit log names them."""
-        with self._store.reading() as records:
-            return self._ledger.agreed(records, dataset, digest)
+        return self._ledger.agreed(dataset, digest)
 
     def agree(self, proposal: StoredProposal, by: Token, identity: str) -> bool:
         """Note that one of two people agrees; approve if the other one did; say what was new.
@@ -418,7 +417,7 @@ class ServiceRecords:
         place = (proposal.dataset, proposal.digest)
         with self._store.writing() as records:
             (state,) = records.db.execute(query, place).fetchone()
-            earlier = self._ledger.agreed(records, *place)
+            earlier = self._ledger.agreed(*place, records)
             if state != State.WAITING or any(holder.endswith(identity) for holder in earlier):
                 return False
             records.append(

@@ -148,7 +148,8 @@ class SingleSignOn:
         audiences = audience if isinstance(audience, list) else [audience]
         if provider.client_id not in audiences:
             raise SignInRefused("Its token is for another audience.")
-        if len(audiences) > 1 and claims.get("azp") != provider.client_id:
+        given_to = claims.get("azp", None if len(audiences) > 1 else provider.client_id)
+        if given_to != provider.client_id:
             raise SignInRefused("Its token was given to another client.")
         try:
             jwt.JWTClaimsRegistry(now=now, exp={"essential": True}).validate(dict(claims))

@@ -13,7 +13,7 @@ import asyncio
 import csv
 import math
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -22,7 +22,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from suffice import options, strict_json
@@ -43,7 +42,14 @@ from suffice.owner.survey import (
 from suffice.owner.survey_page import page_of
 from suffice.participant import ABOUT, Number, Survey
 from suffice.releases.codec import decode
-from suffice.service.api import BEARER, FAILURES, FAILURES_OF_BODIES, json_response, returns
+from suffice.service.api import (
+    BEARER,
+    FAILURES,
+    FAILURES_OF_BODIES,
+    Direct,
+    json_response,
+    returns,
+)
 from suffice.service.auth import Session, Sessions, check_covers_all
 from suffice.service.limits import RequestRate, read_body, read_json
 from suffice.service.operation import LOGGER
@@ -158,7 +164,7 @@ async def delete_in_time(ledger: str, store: AnswerStore) -> None:
     while True:
         try:
             await run_in_threadpool(delete_expired, ledger, store)
-        except SufficeError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next hour comes
             LOGGER.error("Answers could not be deleted in time: %s.", type(error).__name__)
         await asyncio.sleep(3600)  # seconds
 
@@ -279,22 +285,6 @@ def estimates_of(body: bytes, data: bytes) -> list[Estimate]:
         row = (mean.name, mean.mean, mean.low, mean.high)
         found.append(Estimate(mean.name, "mean", (asked.low, asked.high), (row,)))
     return found
-
-
-class Direct(APIRoute):
-    """Gives its function the request and the path's digest, and checks nothing before.
-
-    What FastAPI checks takes as long as all the rest of an answer.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-
-        async def handler(request: Request) -> Response:
-            response: Response = await self.endpoint(request, request.path_params["digest"])
-            return response
-
-        return handler
 
 
 def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:

@@ -2,15 +2,16 @@
 
 A handler of a request never opens a table. Tokens take turns, each with its oldest
 proposal, so that the order of answers tells nothing about labels: of several servers one at a time
-works on a data set (`ServiceRecords.lease`). A worker that dies is replaced, and its
-proposal is looked at again; another server does the same for a server that dies. The ledger hands
-out the same bytes for the same proposal, and never charges twice.
+works on a data set (`ServiceRecords.lease`). A worker that dies is replaced, and its proposal is
+looked at again after those of others; another server does the same for a server that dies. The
+ledger hands out the same bytes for the same proposal, and never charges twice.
 """
 
 import os
 import signal
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ from suffice.service.sign_in import SingleSignOn
 from suffice.tables.columns import Classes
 
 _REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
-_MOST_DEATHS = 3  # of workers over one proposal
+_MOST_DEATHS = 10  # of workers over one proposal: no storm that hits at random hits one so often
 _FOREIGN = "the rows of the proposal are not those of the data set"
 _LOST = (
     "this proposal was charged, but its output was lost; send a new proposal (another purpose is"
@@ -214,9 +215,10 @@ class Workers:
                 with self._records.lease(dataset) as free:
                     proposal = self._records.next_to_work_on(dataset) if free else None
                     if proposal is not None:
-                        self.store(proposal, worker)
-                        self._records.end_turn(proposal)
-                        is_done = True
+                        try:
+                            is_done = self.store(proposal, worker)
+                        finally:  # one that cannot be answered now keeps no other waiting
+                            self._records.end_turn(proposal)
         except PendingRequestError:
             return False
         except _LATER as error:  # whose texts hold no value of a table
@@ -226,11 +228,13 @@ class Workers:
         self._troubles.note(about, sentence)
         return is_done
 
-    def store(self, proposal: StoredProposal, worker: "_Worker") -> None:
-        """Let a worker answer a proposal, and store what becomes of it."""
+    def store(self, proposal: StoredProposal, worker: "_Worker") -> bool:
+        """Let a worker answer a proposal, and store what becomes of it; say whether it lived."""
         dataset = proposal.dataset
         with COUNTS.timed("suffice_work_seconds", dataset=dataset):
             outcome = worker.answer(proposal)
+        if outcome is None:
+            return False
         if outcome.failure:
             COUNTS.add("suffice_work_failures_total", dataset=dataset)
             sentence = "A proposal of data set %r could not be answered: %s."
@@ -239,6 +243,7 @@ class Workers:
             self._records.answer(proposal, outcome.answer, outcome.release)
         elif self._records.move(proposal, State.WAITING):
             announce(self._settings.operation.webhook)
+        return True
 
 
 def announce(webhook: str | None) -> None:
@@ -271,19 +276,31 @@ class _Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._pool = self._new_pool()
+        self._deaths: Counter[str] = Counter()  # by proposal
 
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
         return new_pool()
 
-    def answer(self, stored: StoredProposal) -> Outcome:
-        for _ in range(_MOST_DEATHS):
-            try:
-                return self._pool.submit(_answer_in_worker, self._settings, stored).result()
-            except BrokenProcessPool:
-                LOGGER.error("A worker of data set %r died.", stored.dataset)
-                self._pool = self._new_pool()
-        return Outcome(Refused(stored.digest, (_CANNOT,)).encode(), failure="BrokenProcessPool")
+    def answer(self, stored: StoredProposal) -> Outcome | None:
+        """Return what becomes of a proposal; None if the process died, so that others go first.
+
+        A proposal that kills its process again and again is refused. A process that dies before it
+        looks at the proposal counts for nothing.
+        """
+        digest, looked = stored.digest, False
+        try:
+            self._pool.submit(int).result()  # it is up
+            looked = True
+            return self._pool.submit(_answer_in_worker, self._settings, stored).result()
+        except BrokenProcessPool:
+            LOGGER.error("A worker of data set %r died.", stored.dataset)
+            self._pool = self._new_pool()
+            self._pool.submit(int)  # begins at once
+        self._deaths[digest] += looked
+        if self._deaths[digest] < _MOST_DEATHS:
+            return None
+        return Outcome(Refused(digest, (_CANNOT,)).encode(), failure="BrokenProcessPool")
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import numpy as np
 from in_process import ask
+from people import SURVEY
 from served import Clinic, make_clinic
 from typer.testing import CliRunner
 
 from suffice import AuxiliaryRows, PartyContribution
 from suffice.cli.main import app as commands
+from suffice.owner.answers import AnswerStore
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties.contribution import PartForm, encode_part
 from suffice.owner.parties.rounds import RoundStore, RoundTerms, SignedRound, sign_round
+from suffice.owner.survey import open_survey
 from suffice.privacy.guarantee import Budget
 from suffice.service.app import make_app
 from suffice.service.settings import Settings
@@ -54,6 +57,16 @@ def terms_of(names, url: str = "http://127.0.0.1:1", closes: str = CLOSES, **mor
         "part": PartForm.of("operator", auxiliary_rows(), CLASSES),
     }
     return RoundTerms(**{**terms, **more})
+
+
+def clinic_of_all(folder: Path) -> "Aggregator":
+    """Make a clinic whose service has every route: proposals, a survey for all, and a round."""
+    made = Aggregator(folder, ["north", "south"])
+    path = folder / "suffice.toml"
+    path.write_text(f'answers = "{folder / "clinic.answers"}"\n{path.read_text()}')
+    store = AnswerStore(str(folder / "clinic.answers"))
+    open_survey(SURVEY, made.clinic.place, store, None)
+    return made
 
 
 class Aggregator:

@@ -167,6 +167,29 @@ def test_a_lease_is_held_alone_and_for_one_data_set(place, records):
         assert later
 
 
+def test_who_agreed_is_read_after_what_others_have_read(
+    place, ledger, records, sender, monkeypatch
+):
+    """While it waits, another thread of the process reads further in the log: no copy, no alarm."""
+
+    class Waiting:
+        def __enter__(self) -> None:
+            Ledger(place).record_answer("d", Kind.REFUSAL, {"answer": "refused"})
+            with ledger.store.reading() as now:
+                ledger._replay.catch_up(now)
+
+        def __exit__(self, *_) -> None:
+            pass
+
+    records.add_proposal("d", ASKED.digest, BODY, sender, ONE)
+    records.move(records.proposal("d", ASKED.digest), State.WAITING)
+    by, _ = mint("owner", holder="Ada, 1 of here")
+    records.add_token(by)
+    assert records.agree(records.proposal("d", ASKED.digest), by, ", 1 of here")
+    monkeypatch.setattr(ledger, "_catching_up", Waiting())
+    assert records.agreed("d", ASKED.digest) == [by.holder]
+
+
 HOLDER = """
 import sys, time
 from suffice.owner.ledger import Ledger

@@ -35,7 +35,7 @@ class Provider:
         self.codes: dict[str, dict] = {}
         self.claims: dict = {"sub": "ada-1", "email": "ada@clinic.example"}
         self.sign = self.signed  # how an identity token is made of its claims
-        self.issuer = ""
+        self.issuer = self.redirection = ""
         self.asked: list[str] = []
 
     def signed(self, claims: dict) -> str:
@@ -93,6 +93,12 @@ def running_provider() -> Iterator[Provider]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
+            if provider.redirection:
+                self.send_response(307)
+                self.send_header("location", provider.redirection)
+                self.send_header("content-length", "0")
+                self.end_headers()
+                return
             self.answer(provider.exchange(dict(parse_qsl(body))))
 
         def log_message(self, *_: object) -> None:
@@ -266,10 +272,22 @@ NOT_SIGNED = "Its token is not signed with a key of the provider, in a way that 
         ({"iss": "https://other.example"}, "Its token is another issuer's."),
         ({"aud": "another client"}, "Its token is for another audience."),
         ({"aud": [CLIENT, "b"], "azp": "b"}, "Its token was given to another client."),
+        ({"aud": [CLIENT, "b"]}, "Its token was given to another client."),
+        ({"azp": "b"}, "Its token was given to another client."),
         ({"nonce": "another"}, "Its token has another nonce than the one that began here."),
         ({"sub": "mallory-1"}, "The settings do not name this person."),
     ],
-    ids=["expired", "no end", "issuer", "audience", "azp", "nonce", "same e-mail, other subject"],
+    ids=[
+        "expired",
+        "no end",
+        "issuer",
+        "audience",
+        "azp",
+        "no azp",
+        "other azp",
+        "nonce",
+        "same e-mail, other subject",
+    ],
 )
 def test_a_token_that_is_not_ours_is_refused(tmp_path, provider, caplog, claims, reason):
     clinic = clinic_with(tmp_path, provider)
@@ -386,6 +404,26 @@ def test_a_session_ends_with_the_working_day(tmp_path, provider, monkeypatch):
     for hours, is_in in ((7.9, True), (8.1, False)):
         monkeypatch.setattr(auth, "utc_now", lambda h=hours: now() + timedelta(hours=h))
         assert reader.is_in == is_in
+
+
+def test_whoever_the_provider_does_not_let_in_is_refused(tmp_path, provider, caplog):
+    clinic = clinic_with(tmp_path, provider)
+    reader = Browser(clinic)
+    _, state = provider.let_in(reader.begin())
+    caplog.set_level("INFO", "suffice.service")
+    back = reader.ask("GET", f"/sign-in/back?state={state}&error=access_denied")
+    assert refused(reader, back, caplog) == "The provider did not let the reader in."
+
+
+def test_a_redirection_of_the_provider_is_not_followed(tmp_path, provider, caplog):
+    """Code and verifier are for the address that the provider named, over TLS."""
+    clinic = clinic_with(tmp_path, provider)
+    with running_provider() as other:
+        other.codes, other.keys, other.claims = provider.codes, provider.keys, provider.claims
+        other.issuer, elsewhere = provider.issuer, f"{other.issuer}/token"
+        provider.redirection = elsewhere
+        reason = refusal(Browser(clinic), provider, caplog)
+    assert reason == "The provider did not accept the code."
 
 
 def test_nobody_makes_a_token_that_looks_like_a_person(provider):

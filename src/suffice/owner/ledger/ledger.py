@@ -686,10 +686,14 @@ class Ledger:
             charge = self._again(charge, burn=False)  # it may have been finished since
         return "released" if charge.state == "finished" else "burnt"
 
-    def agreed(self, records: Tables, dataset: str, proposal: str) -> list[str]:
-        """Return who of two people agreed to a proposal so far, by the log, in an open block."""
-        with self._catching_up:
-            self._replay.catch_up(records)
+    def agreed(self, dataset: str, proposal: str, records: Tables | None = None) -> list[str]:
+        """Return who of two people agreed to a proposal so far, by the log.
+
+        With ``records``, which exclude others who write, as that open transaction sees it.
+        """
+        # A block that was opened before the lock is held may be older than what is known.
+        with self._catching_up, ExitStack() as block:
+            self._replay.catch_up(records or block.enter_context(self._store.reading()))
             return [*self._replay.agreed.get((dataset, proposal), ())]
 
     # --- the audit log
