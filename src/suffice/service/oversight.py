@@ -237,12 +237,8 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
     match kind:
         case Kind.OPENED:
             words = f"Ledger {name(facts['ledger'])}."
-        case Kind.BUDGET:
-            budgets = [
-                f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
-                for unit, (epsilon, delta) in facts["budgets"].items()
-            ]
-            words = f"Budget: {', '.join(budgets)}."
+        case Kind.BUDGET | Kind.RAISED:
+            words = f"Budget: {_budgets(facts)}."
         case Kind.CLASSES:
             column = name(facts["label"] or "any")
             words = f"Classes of column {column}: {listed(facts['classes'])}."
@@ -269,6 +265,9 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {name(facts['role'])} of {listed(facts['scope']) or 'all data sets'}, until"
                 f" {facts['expires'][:10]}."
             )
+        case Kind.DECISION if "budgets" in facts:
+            decision, reason = name(facts["decision"]), quoted(facts["reason"])
+            words = f"Budget: {_budgets(facts)}: {decision} by {quoted(facts['by'])}: {reason}."
         case Kind.DECISION:
             by = quoted(facts["by"])
             words = f"Proposal {facts['proposal'][:23]}... {name(facts['decision'])} by {by}."
@@ -287,6 +286,13 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
             )
     return words
+
+
+def _budgets(facts: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
+        for unit, (epsilon, delta) in facts["budgets"].items()
+    )
 
 
 def _cost(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -525,7 +531,7 @@ class Accounts:
 
     def datasets(self, token: Token, most: int, only: str | None = None) -> list[DatasetView]:
         """Return the data sets that a token covers, with at most this many rows of each list."""
-        names = self._service.settings.datasets if only is None else (only,)
+        names = self.open_names() if only is None else [only]
         found: dict[str, list[BudgetRecord]] = {name: [] for name in names}
         for balance in self._service.ledger.balances(only):
             found.setdefault(balance.dataset, []).append(budget_record(balance))
@@ -545,6 +551,11 @@ class Accounts:
             for dataset, budgets in found.items()
             if token.covers(dataset)
         ]
+
+    def open_names(self, *, is_open: bool = True) -> list[str]:
+        """Return the data sets of the settings that have a budget, or those that have none yet."""
+        records = self._service.records
+        return [n for n in self._service.settings.datasets if records.is_open(n) is is_open]
 
     def _served(self, dataset: str) -> ServedRecord | None:
         stated = self._service.settings.datasets.get(dataset)
@@ -639,7 +650,7 @@ class Accounts:
         Everything is read at one moment, whoever charges meanwhile.
         """
         settings, ledger = self._service.settings, self._service.ledger
-        served = {name: self._served(name) for name in settings.datasets}
+        served = {name: self._served(name) for name in self.open_names()}
         facts: dict[str, Any] = {"anchor": ledger.anchor.kind, "scope": token.scope}
         facts |= {"organisation": settings.organisation, "time": utc_now()}
         facts["tokens"] = [shown.record() for shown in self.tokens(token)]

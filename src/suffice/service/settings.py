@@ -12,8 +12,9 @@ from suffice import strict_json
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger.tokens import SIGNED_IN, Role
 from suffice.owner.policy import Policy
-from suffice.privacy.guarantee import Budget
+from suffice.privacy.guarantee import Budget, Unit
 from suffice.releases.file import read_bounded
+from suffice.tables.columns import Classes
 from suffice.tables.data_sheet import DataSheet
 
 FILE_NAME = "suffice.toml"
@@ -244,7 +245,7 @@ class ServedData:
     grants: Literal["by-hand", "automatic"] = "by-hand"
     sheet: DataSheet | None = None  # all that learners see of private records
     approvers: Literal[1, 2] = 1  # people who have to agree to a grant
-    budget: Budget | None = None  # of all releases; `suffice release` writes it into the ledger
+    budget: Budget | None = None  # of all releases, while the ledger has none for the data set
 
     def __post_init__(self) -> None:
         if self.approvers == 2 and self.grants == "automatic":
@@ -261,6 +262,20 @@ class ServedData:
     def columns(self) -> tuple[str, ...]:
         """The columns that a proposal may name: those of the sheet, or of the policy."""
         return tuple(self.policy.features or ()) if self.sheet is None else self.sheet.features
+
+    @property
+    def unit(self) -> Unit:
+        """What a budget must be about, so that every kind that is granted can be charged to it."""
+        from suffice.protocol.grant import protected_unit
+
+        units = {protected_unit(kind, self.policy) for kind in self.policy.kinds}
+        return next(unit for unit in units if all(wide.covers(unit) for wide in units))
+
+    @property
+    def classes(self) -> Classes | None:
+        """The classes that policy or sheet state, for the ledger to declare; None if neither."""
+        stated = None if self.sheet is None else self.sheet.classes
+        return self.policy.classes or stated
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import Token
+from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.grant import entry_about, protected_unit
 from suffice.protocol.messages import Line, Proposal, Refused
 from suffice.service.auth import Authenticator
@@ -324,13 +326,16 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
-        for name, served in settings.datasets.items():
-            self.ledger.classes(name, served.label)  # raises if it has no budget yet
         if not settings.key.is_file():
             raise StorageError(
                 f"The key {settings.key} does not exist. Make it with `suffice keygen`."
             )
         self.records, self.kept = ServiceRecords(self.ledger), KeptPieces()
+        for name in settings.datasets:
+            if not self.records.is_open(name):
+                LOGGER.warning(
+                    "Data set %r has no budget yet. An owner adds it on the pages.", name
+                )
         self.authenticator = Authenticator(settings, self.records)
         self.sign_in = SingleSignOn(settings)
         self.troubles = Troubles()
@@ -380,6 +385,28 @@ class Service:
         people = () if self.settings.sign_in is None else self.settings.sign_in.people
         return next((person for person in people if person.holder == token.holder), None)
 
+    def approver(self, by: Token) -> Person:
+        """Return the person who agrees where two have to, or raise: a token does not."""
+        person = self.person(by)
+        if person is None:
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                "Two people who sign in at your organisation have to agree. A token does not.",
+            )
+        return person
+
+    def change_budgets(
+        self, dataset: str, budgets: Mapping[Unit, Budget], reason: str, by: Token
+    ) -> bool:
+        """Open or raise the budgets of a data set; say whether enough people have agreed."""
+        served = self.settings.datasets[dataset]
+        person = "" if served.approvers == 1 else self.approver(by).identity
+        opened = {} if self.records.is_open(dataset) else {served.label: served.classes or ()}
+        decision = {"reason": reason, "token": by.id, "by": by.holder}
+        return self.ledger.change_budgets(
+            dataset, budgets, decision, declared=opened, person=person
+        )
+
     def decide(self, stored: StoredProposal, choice: Approval | Rejection, by: Token) -> None:
         """Move a waiting proposal on, as its owner decided; what was decided stays decided."""
         answer = None
@@ -387,13 +414,7 @@ class Service:
             answer = Refused(stored.digest, (choice.reason,))
         moved = False
         if answer is None and self.settings.datasets[stored.dataset].approvers > 1:
-            person = self.person(by)
-            if person is None:
-                raise Problem(
-                    HTTPStatus.FORBIDDEN,
-                    "Two people who sign in at your organisation have to agree. A token does not.",
-                )
-            if not self.records.agree(stored, by, person.identity):
+            if not self.records.agree(stored, by, self.approver(by).identity):
                 raise Problem(
                     HTTPStatus.CONFLICT, "You agreed already, or this proposal does not wait."
                 )
