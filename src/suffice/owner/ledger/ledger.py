@@ -653,7 +653,7 @@ class Ledger:
         budgets: dict[Unit, Budget] = {}
         steps: dict[Unit, list[Step]] = {}
         every, number = max(1, -(-len(charges) // most)), 0
-        for _, time, event in sorted(events, key=lambda event: event[0]):
+        for _, moment, event in sorted(events, key=lambda event: event[0]):
             if isinstance(event, Charge):
                 number, cost = number + 1, event.costs()[dataset]
                 for unit, tally in tallies.items():
@@ -664,7 +664,7 @@ class Ledger:
                 for unit, budget in budgets.items():
                     tally = tallies.setdefault(unit, Tally())
                     spent = rules.balance_of(dataset, unit, budget, tally).spent
-                    steps.setdefault(unit, []).append(Step(time, spent, budget.epsilon))
+                    steps.setdefault(unit, []).append(Step(moment, spent, budget.epsilon))
         return steps
 
     def history(self) -> list[Entry]:
