@@ -91,7 +91,7 @@ class CheckedLog:
         return [
             f"The log is whole: {self.count:,} entries, each of which continues the last.",
             "Every budget, charge, token and stored release agreed with it at the server's start.",
-            "Since then each new entry was checked. `suffice ledger verify` checks all again.",
+            "Since then each new entry was checked. Use suffice ledger verify to check all again.",
             _ANCHORS[self.anchor],
         ]
 
@@ -113,6 +113,11 @@ class Comparison:
     service_key: str
 
 
+def shown_time(text: str) -> str:
+    """Return a time as all pages write it."""
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
+
+
 def compare(
     log: CheckedLog, entries: Sequence[LogEntry], checkpoint: Checkpoint, key_id: str
 ) -> Comparison:
@@ -124,7 +129,7 @@ def compare(
     later = log.count - checkpoint.entries
     words: tuple[str, ...] = (
         "The ledger still contains this checkpoint.",
-        f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs.",
+        f"Its {checkpoint.entries:,} entries, signed {shown_time(checkpoint.time)}, are unchanged.",
         f"Entries that came later: {later:,}. About those, this checkpoint says nothing.",
     )
     if log.problem:
@@ -217,7 +222,7 @@ def entry_record(entry: LogEntry) -> EntryRecord:
 def kind_words(entry: LogEntry) -> str:
     """Return what an entry records, in one or two words."""
     if entry.kind == Kind.REFUSAL and entry.facts.get("answer") == "countered":
-        return "countered"
+        return STEPS["countered"].words
     return KINDS.get(entry.kind, entry.kind)
 
 
@@ -243,13 +248,12 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
             column = name(facts["label"] or "any")
             words = f"Classes of column {column}: {listed(facts['classes'])}."
         case Kind.DEBIT:
-            request = facts.get("request")
-            of = "" if request is None else f" Request {name(request)}."
+            of = f" {_request(facts)}." if "request" in facts else ""
             words = f"Charged: {_cost(facts['spent'])}.{of}"
         case Kind.FINISH:
-            words = f"Request {name(facts['request'])}. SHA-256 {facts['release'][:16]}..."
+            words = f"{_request(facts)}. SHA-256 {facts['release'][:16]}..."
         case Kind.BURNT:
-            words = f"Request {name(facts['request'])}: charged, output lost."
+            words = f"{_request(facts)}: charged, output lost."
         case Kind.GRANT:
             words = f"{_asked(facts)} Release {facts['release'][:23]}..."
         case Kind.REFUSAL if "answer" in facts:
@@ -286,6 +290,13 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
             )
     return words
+
+
+def _request(facts: Mapping[str, Any]) -> str:
+    """Return the name of a request; that of a proposal is a digest, and shortened."""
+    text = str(facts["request"])
+    is_digest = text.startswith("proposal ") and len(text) == len("proposal ") + 32
+    return f"Request {name(text[:21])}..." if is_digest else f"Request {name(text)}"
 
 
 def _budgets(facts: Mapping[str, Any]) -> str:

@@ -195,6 +195,9 @@ def test_pages_that_answer_a_form_are_usable_by_everybody(clinic, url, browser):
     stranger.get_by_role("alert").wait_for()
     wrong = check(stranger, "a refused token")
     owner = signed_in(browser, url, clinic.tokens["owner"])
+    for epsilon in ("2", "0.5"):  # what a raise would mean, and one that is none
+        owner.goto(f"{url}/data/smoker/budget?epsilon={epsilon}")
+        wrong += check(owner, f"a budget of {epsilon}")
     owner.goto(f"{url}/tokens")
     owner.get_by_label("Holder").fill("Ada")
     owner.get_by_role("button", name="Make the token").click()
