@@ -104,12 +104,12 @@ class Renderer:
     ) -> HTMLResponse:
         """Return the page of a template with these values; before signing in, without a session.
 
-        The value ``problem`` is a sentence above everything else. With ``moves_on`` the browser
-        asks again after two seconds, without a script.
+        The value ``problem`` is a sentence above everything else. After ``moves_on`` seconds the
+        browser asks again, without a script.
         """
         headers = {"Content-Security-Policy": _POLICY}
-        if values.pop("moves_on", False):
-            headers["Refresh"] = "2"
+        if seconds := values.pop("moves_on", 0):
+            headers["Refresh"] = str(seconds)
         common = {
             "organisation": self._organisation,
             "prefix": self._prefix,
@@ -506,7 +506,7 @@ class _Pages:
             file=file,
             commands=commands,
             lines=lines,
-            moves_on=row.step.in_work or row.state == "waiting",
+            moves_on=2 if row.step.in_work else 30 if row.state == "waiting" else 0,
         )
 
     # --- about budgets
@@ -569,7 +569,7 @@ class _Pages:
             rows=policy_rows(
                 ServedRecord(served.label, served.grants, served.policy, 0.0, served.sheet)
             ),
-            may_agree=served.approvers == 1 or person is not None,
+            may_agree=not self._service.settings.owners(dataset) or person is not None,
             agreed_already=lambda by: person is not None and by.endswith(person.identity),
             problem=problem,
         )
@@ -707,7 +707,7 @@ class _Pages:
             may_agree=self._service.person(session.token) is not None,
             cost=[] if plan is None or plan.trouble else self.cost(dataset, plan),
             problem=problem,
-            moves_on=moves_on and problem is None,
+            moves_on=2 if moves_on and problem is None else 0,
         )
 
     def agreed(self, stored: StoredProposal) -> list[str]:

@@ -26,7 +26,8 @@ EXAMPLE = """\
 
 # What learners and officers are told about who you are.
 organisation = "Clinic of Example"
-# Every release is charged to this ledger. Set budgets in it with `suffice ledger init`.
+# Every release is charged to this ledger. Set budgets in it on the pages, or with `suffice ledger
+# init`.
 # Several servers can share one in a database: "postgresql://HOST/DATABASE".
 ledger = "clinic.ledger"
 # Signs every release. Several servers need the same key.
@@ -75,7 +76,7 @@ label = "diagnosis"
 # sheet = "columns.json"
 # by-hand: you decide on each proposal. automatic: the policy decides.
 grants = "by-hand"
-# Two owners of [sign_in] have to agree to each grant. No token agrees.
+# Two owners of [sign_in] have to agree to each grant and each budget. No token agrees.
 # approvers = 2
 # What you grant, as in docs/protocol.md. Name the public columns.
 [datasets.diagnosis.policy]
@@ -296,17 +297,20 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.datasets and self.answers is None and self.rounds is None:
             raise ParameterError("The settings name no data set. Add a part [datasets.NAME].")
-        people = () if self.sign_in is None else self.sign_in.people
         for name, served in self.datasets.items():
-            owners = {
-                (p.issuer, p.subject)
-                for p in people
-                if p.role is Role.OWNER and (not p.scope or name in p.scope)
-            }
-            if served.approvers > len(owners) and served.approvers > 1:
+            if served.approvers > 1 and served.approvers > len(self.owners(name)):
                 raise ParameterError(
                     f"Data set {name!r} needs two approvers. Name two owners in sign_in.people."
                 )
+
+    def owners(self, dataset: str) -> set[tuple[str, str]]:
+        """Return the owners of a data set who can sign in, by issuer and subject."""
+        people = () if self.sign_in is None else self.sign_in.people
+        return {
+            (p.issuer, p.subject)
+            for p in people
+            if p.role is Role.OWNER and (not p.scope or dataset in p.scope)
+        }
 
     @classmethod
     def load(cls, folder: str | Path) -> "Settings":

@@ -386,21 +386,25 @@ class Service:
         return next((person for person in people if person.holder == token.holder), None)
 
     def approver(self, by: Token) -> Person:
-        """Return the person who agrees where two have to, or raise: a token does not."""
+        """Return the person who decides where a token does not, or raise."""
         person = self.person(by)
         if person is None:
             raise Problem(
                 HTTPStatus.FORBIDDEN,
-                "Two people who sign in at your organisation have to agree. A token does not.",
+                "People who sign in at your organisation decide this. A token does not.",
             )
         return person
 
     def change_budgets(
         self, dataset: str, budgets: Mapping[Unit, Budget], reason: str, by: Token
     ) -> bool:
-        """Open or raise the budgets of a data set; say whether enough people have agreed."""
+        """Open or raise the budgets of a data set; say whether enough people have agreed.
+
+        Where an owner can sign in, no token does this, also where one person is enough.
+        """
         served = self.settings.datasets[dataset]
-        person = "" if served.approvers == 1 else self.approver(by).identity
+        identity = self.approver(by).identity if self.settings.owners(dataset) else ""
+        person = identity if served.approvers > 1 else ""
         opened = {} if self.records.is_open(dataset) else {served.label: served.classes or ()}
         decision = {"reason": reason, "token": by.id, "by": by.holder}
         return self.ledger.change_budgets(

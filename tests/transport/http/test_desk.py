@@ -299,6 +299,22 @@ def test_two_people_open_and_raise_and_no_token_does(two):
     ]
 
 
+def test_where_an_owner_can_sign_in_no_token_raises_a_budget(tmp_path):
+    clinic = desk_clinic(tmp_path / "clinic")
+    path = clinic.folder / "suffice.toml"
+    path.write_text(path.read_text() + SIGN_IN + PERSON.format(subject="1", name="Ada"))
+    refused, shown, done = visit(
+        clinic,
+        ("owner", "/data/labels/budget", RAISE),
+        ("owner", "/data/labels/budget?epsilon=5"),
+        ("Ada", "/data/labels/budget", RAISE),
+    )
+    assert "A token does not" in text_of(refused)
+    assert "cannot agree" in text_of(shown)
+    assert done.headers["location"] == "/data/labels"
+    assert budget_of(clinic, "labels") == Budget(5.0, 1e-4)
+
+
 def test_one_refusal_ends_what_one_person_agreed_to(two):
     path = "/data/fresh/budget"
     visit(two, ("Ada", path, OPEN), ("owner", path, OPEN | {"decision": "refuse"}))
