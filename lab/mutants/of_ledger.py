@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+_RAISED = "owner/ledger/test_raised_budgets.py::"
+
 MUTANTS = (
     Mutant(
         "earlier-charges-forgotten",
@@ -524,5 +526,62 @@ MUTANTS = (
         "self._rows = RowDigest(features)",
         ("owner/test_fingerprint.py",),
         "Records that moved to other people's labels pass for the same data.",
+    ),
+    Mutant(
+        "a-budget-is-lowered",
+        "owner/ledger/rules.py",
+        " and budget.epsilon >= stored[unit].epsilon",
+        "",
+        (f"{_RAISED}test_a_budget_gets_a_larger_epsilon_and_nothing_else",),
+        "What was charged is above the budget that everybody is shown.",
+    ),
+    Mutant(
+        "a-raise-changes-delta",
+        "owner/ledger/rules.py",
+        "budget.delta == stored[unit].delta and ",
+        "",
+        (f"{_RAISED}test_a_budget_gets_a_larger_epsilon_and_nothing_else",),
+        "The table keeps the earlier delta, and the log states another.",
+    ),
+    Mutant(
+        "a-raise-forgets-what-was-spent",
+        "owner/ledger/ledger.py",
+        """            case Kind.RAISED:\n                self.budgets[facts["dataset"]] = facts["budgets"]\n""",
+        """            case Kind.RAISED:\n                self.budgets[facts["dataset"]] = facts["budgets"]\n"""
+        """                self.spent[facts["dataset"]] = {Unit(u): Tally() for u in facts["budgets"]}\n""",
+        (f"{_RAISED}test_a_raised_budget_keeps_its_charges_and_allows_the_difference",),
+        "After a raise the whole budget can be spent anew.",
+    ),
+    Mutant(
+        "a-frozen-ledger-is-raised",
+        "owner/ledger/ledger.py",
+        """                raise LedgerError(f"The ledger {self.path} is frozen: {reason}.")\n""",
+        "                pass\n",
+        (f"{_RAISED}test_a_frozen_ledger_raises_nothing",),
+        "A ledger that was put back from a copy gets a larger budget.",
+    ),
+    Mutant(
+        "one-person-agrees-twice",
+        "owner/ledger/ledger.py",
+        """if person and any(earlier["by"].endswith(person) for earlier in agreed):""",
+        """if person and any(earlier["by"] == "" for earlier in agreed):""",
+        (f"{_RAISED}test_two_people_agree_to_the_same_budgets",),
+        "One person opens a budget that two have to open.",
+    ),
+    Mutant(
+        "agreed-to-another-budget",
+        "owner/ledger/ledger.py",
+        """str(facts.get("proposal") or json.dumps(budgets, sort_keys=True))""",
+        """str(facts.get("proposal") or "budgets")""",
+        (f"{_RAISED}test_two_people_agree_to_the_same_budgets",),
+        "The first person agreed to less than what the second one makes of it.",
+    ),
+    Mutant(
+        "refused-and-still-agreed",
+        "owner/ledger/ledger.py",
+        "                    self.agreed.pop(about, None)\n",
+        "                    pass\n",
+        (f"{_RAISED}test_two_people_agree_to_the_same_budgets",),
+        "What was refused needs one person more, and not two.",
     ),
 )

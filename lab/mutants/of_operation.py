@@ -9,6 +9,7 @@ _SIGNED = f"{_TESTS}test_a_token_that_the_provider_did_not_sign_is_refused"
 _CODE = f"{_TESTS}test_a_code_is_good_once_and_for_the_browser_that_began"
 _ROTATED = f"{_TESTS}test_rotated_keys_are_followed_and_old_ones_forgotten"
 _REMOVED = f"{_TESTS}test_a_session_ends_when_its_person_is_removed_or_gets_another_role"
+_DESK = "transport/http/test_desk.py::"
 _OPERATION = "transport/http/test_operation.py::"
 
 MUTANTS = (
@@ -249,8 +250,8 @@ MUTANTS = (
     Mutant(
         "a-token-approves",
         "service/workers.py",
-        "            person = self.person(by)\n",
-        "            person = self.person(by) or self.settings.sign_in.people[-1]\n",
+        "        person = self.person(by)\n",
+        "        person = self.person(by) or self.settings.sign_in.people[-1]\n",
         (
             "transport/http/test_second_approver.py::test_no_token_agrees_neither_the_first_nor_one_that_the_first_made",
         ),
@@ -265,5 +266,53 @@ MUTANTS = (
             "transport/http/test_second_approver.py::test_one_person_who_signs_in_twice_is_one_person",
         ),
         "Whoever is renamed in the settings approves a second time.",
+    ),
+    Mutant(
+        "one-of-two-raises",
+        "service/workers.py",
+        'person = identity if served.approvers > 1 else ""',
+        'person = ""',
+        (f"{_DESK}test_two_people_open_and_raise_and_no_token_does",),
+        "One of two people raises a budget alone.",
+    ),
+    Mutant(
+        "a-token-raises",
+        "service/workers.py",
+        'self.approver(by).identity if self.settings.owners(dataset) else ""',
+        "by.holder",
+        (f"{_DESK}test_where_an_owner_can_sign_in_no_token_raises_a_budget",),
+        "Whoever stole an owner's token raises a budget.",
+    ),
+    Mutant(
+        "the-settings-open-a-budget",
+        "cli/starting.py",
+        "if not stored and served.approvers > 1:",
+        "if served.approvers > 2:",
+        (f"{_DESK}test_the_settings_open_nothing_where_two_people_decide",),
+        "Whoever writes suffice.toml opens a budget without the second person.",
+    ),
+    Mutant(
+        "an-officer-raises",
+        "service/pages.py",
+        "            _check_owner(session)\n            return await run_in_threadpool(self.decide_budget",
+        "            return await run_in_threadpool(self.decide_budget",
+        (f"{_DESK}test_others_than_owners_change_no_budget",),
+        "An officer, who reads, raises a budget.",
+    ),
+    Mutant(
+        "an-owner-of-others-adds",
+        "service/pages.py",
+        "if served is None or not session.token.covers(dataset):",
+        "if served is None:",
+        (f"{_DESK}test_others_than_owners_change_no_budget",),
+        "An owner of one data set opens another one.",
+    ),
+    Mutant(
+        "served-before-it-is-open",
+        "service/auth.py",
+        " or not self._records.is_open(dataset):",
+        ":",
+        (f"{_DESK}test_what_is_not_open_is_nothing_for_learners_and_programs",),
+        "Learners see and ask for a data set before its owners opened it.",
     ),
 )

@@ -64,7 +64,7 @@ def init(
     ] = None,
     anchor: building.AnchorPlace = None,
 ) -> None:
-    """Set the privacy budget of a data set. It is final.
+    """Set the privacy budget of a data set. It is never lowered.
 
     A new ledger also gets an anchor: the end of its log, kept in another place. With it, a ledger
     that was put back from a copy starts frozen.

@@ -244,7 +244,7 @@ def serve(
         return
     settings = Settings.load(folder)
     for name, served in settings.datasets.items():
-        if served.budget is not None:
+        if served.budget is not None and served.approvers == 1:
             Project(folder, settings, name).ledger()
     from suffice.service.app import run_server
     from suffice.service.readiness import Readiness
@@ -253,6 +253,8 @@ def serve(
     if check:
         service = Service(settings)
         for name in settings.datasets:
+            if not service.records.is_open(name):
+                say(f"Data set {name!r} has no budget yet. An owner adds it on the pages.")
             service.troubles.note(name, table_trouble(settings, name))
         report = Readiness(service).look()
         if not report.ready:

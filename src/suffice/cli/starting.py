@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from suffice.cli.building import Overwriting, make_command
 from suffice.cli.output import say
-from suffice.errors import ParameterError
+from suffice.errors import BudgetError, ParameterError
 from suffice.options import (
     REQUIRED,
     budget_option,
@@ -23,17 +23,18 @@ from suffice.options import (
     privacy_option,
     values,
 )
-from suffice.plain_text import listed
+from suffice.plain_text import listed, note
 from suffice.strict_json import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from suffice.owner.ledger import Ledger
+    from suffice.privacy.guarantee import Budget, Unit
     from suffice.service.settings import ServedData, Settings
     from suffice.tables.data_sheet import DataSheet, SheetColumn
 
-_UNITS = {"labels": ("label", "person-labels"), "records": ("record", "person")}
+_PRIVATE = ("labels", "records")
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,22 @@ class Project:
         """Return the ledger; a budget that the settings state is written into it once."""
         from suffice.owner.ledger import Ledger
 
-        served = self.served
+        served, place = self.served, self.settings.ledger
         if served.budget is None:
-            return Ledger(self.settings.ledger)
-        unit = _UNITS[self.private][served.policy.person is not None]
+            return Ledger(place)
         declared = None if served.sheet is None else {self.name: {served.label: self.classes()}}
-        return Ledger(self.settings.ledger, {self.name: {unit: served.budget}}, declared)
+        budgets: dict[Unit | str, Budget] = {served.unit: served.budget}
+        stored = {b.unit: b.budget for b in Ledger(place, {}).balances() if b.dataset == self.name}
+        if not stored and served.approvers > 1:
+            raise BudgetError(
+                f"Data set {self.name!r} has no budget yet. Two people open it, on its page of the"
+                " service."
+            )
+        if stored and stored != budgets:  # it was raised, or the settings were edited
+            note(
+                f"The settings state another budget of {self.name!r} than the ledger, which counts."
+            )
+        return Ledger(place, {} if stored else {self.name: budgets}, declared)
 
     def classes(self) -> tuple[Any, ...]:
         """Return the classes that the sheet lists; where it leaves them open, name the line."""
@@ -130,13 +141,13 @@ class Start(Overwriting):
     private: str = privacy_option(
         REQUIRED,
         "What is private: labels (all other columns are public) or records (whole rows).",
-        choices=_UNITS,
+        choices=_PRIVATE,
     )
     label: str = data_option(
         REQUIRED, "Column that holds the private labels, for example diagnosis."
     )
     budget: float = budget_option(
-        REQUIRED, "Largest epsilon of all releases together, for example 2. It is final."
+        REQUIRED, "Largest epsilon of all releases together, for example 2. It is never lowered."
     )
     delta: float = budget_option(
         1e-5, "Delta at which that epsilon is counted. One release may use a tenth of it."
@@ -350,7 +361,8 @@ _PART = """
 table = {table}
 label = {label}
 sheet = {sheet}
-# The budget of all releases together. It is written into the ledger once, and is final then.
+# The budget of all releases together. It is written into the ledger once. Later it can only be
+# raised, on a page of the service.
 budget = {{ epsilon = {epsilon}, delta = {delta} }}
 # by-hand: you decide on each proposal of a learner. automatic: the policy decides.
 grants = "by-hand"

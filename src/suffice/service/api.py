@@ -289,7 +289,7 @@ def _data_routes(router: APIRouter, service: Service) -> None:
         """List the data sets that your token covers."""
         documents = []
         for name, served in service.settings.datasets.items():
-            if caller.covers(name):
+            if caller.covers(name) and service.records.is_open(name):
                 documents.append(
                     DataDocument(
                         name=name,

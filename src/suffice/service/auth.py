@@ -70,7 +70,7 @@ class Authenticator:
     def served(self, caller: Token, dataset: str) -> ServedData:
         """Return a data set that the caller may see, or raise as if there were none."""
         served = self._settings.datasets.get(dataset)
-        if served is None or not caller.covers(dataset):
+        if served is None or not caller.covers(dataset) or not self._records.is_open(dataset):
             raise not_found()
         return served
 

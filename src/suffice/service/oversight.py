@@ -91,7 +91,7 @@ class CheckedLog:
         return [
             f"The log is whole: {self.count:,} entries, each of which continues the last.",
             "Every budget, charge, token and stored release agreed with it at the server's start.",
-            "Since then each new entry was checked. `suffice ledger verify` checks all again.",
+            "Since then each new entry was checked. Use suffice ledger verify to check all again.",
             _ANCHORS[self.anchor],
         ]
 
@@ -113,6 +113,11 @@ class Comparison:
     service_key: str
 
 
+def shown_time(text: str) -> str:
+    """Return a time as all pages write it."""
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
+
+
 def compare(
     log: CheckedLog, entries: Sequence[LogEntry], checkpoint: Checkpoint, key_id: str
 ) -> Comparison:
@@ -124,7 +129,7 @@ def compare(
     later = log.count - checkpoint.entries
     words: tuple[str, ...] = (
         "The ledger still contains this checkpoint.",
-        f"Its {checkpoint.entries:,} entries were signed at {checkpoint.time}, and none differs.",
+        f"Its {checkpoint.entries:,} entries, signed {shown_time(checkpoint.time)}, are unchanged.",
         f"Entries that came later: {later:,}. About those, this checkpoint says nothing.",
     )
     if log.problem:
@@ -217,7 +222,7 @@ def entry_record(entry: LogEntry) -> EntryRecord:
 def kind_words(entry: LogEntry) -> str:
     """Return what an entry records, in one or two words."""
     if entry.kind == Kind.REFUSAL and entry.facts.get("answer") == "countered":
-        return "countered"
+        return STEPS["countered"].words
     return KINDS.get(entry.kind, entry.kind)
 
 
@@ -237,23 +242,18 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
     match kind:
         case Kind.OPENED:
             words = f"Ledger {name(facts['ledger'])}."
-        case Kind.BUDGET:
-            budgets = [
-                f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
-                for unit, (epsilon, delta) in facts["budgets"].items()
-            ]
-            words = f"Budget: {', '.join(budgets)}."
+        case Kind.BUDGET | Kind.RAISED:
+            words = f"Budget: {_budgets(facts)}."
         case Kind.CLASSES:
             column = name(facts["label"] or "any")
             words = f"Classes of column {column}: {listed(facts['classes'])}."
         case Kind.DEBIT:
-            request = facts.get("request")
-            of = "" if request is None else f" Request {name(request)}."
+            of = f" {_request(facts)}." if "request" in facts else ""
             words = f"Charged: {_cost(facts['spent'])}.{of}"
         case Kind.FINISH:
-            words = f"Request {name(facts['request'])}. SHA-256 {facts['release'][:16]}..."
+            words = f"{_request(facts)}. SHA-256 {facts['release'][:16]}..."
         case Kind.BURNT:
-            words = f"Request {name(facts['request'])}: charged, output lost."
+            words = f"{_request(facts)}: charged, output lost."
         case Kind.GRANT:
             words = f"{_asked(facts)} Release {facts['release'][:23]}..."
         case Kind.REFUSAL if "answer" in facts:
@@ -269,6 +269,9 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {name(facts['role'])} of {listed(facts['scope']) or 'all data sets'}, until"
                 f" {facts['expires'][:10]}."
             )
+        case Kind.DECISION if "budgets" in facts:
+            decision, reason = name(facts["decision"]), quoted(facts["reason"])
+            words = f"Budget: {_budgets(facts)}: {decision} by {quoted(facts['by'])}: {reason}."
         case Kind.DECISION:
             by = quoted(facts["by"])
             words = f"Proposal {facts['proposal'][:23]}... {name(facts['decision'])} by {by}."
@@ -287,6 +290,20 @@ def _known_words(kind: str, facts: Mapping[str, Any]) -> str | None:
                 f" {facts['entries_lost']:,} lost, {facts['releases_charged']:,} releases charged."
             )
     return words
+
+
+def _request(facts: Mapping[str, Any]) -> str:
+    """Return the name of a request; that of a proposal is a digest, and shortened."""
+    text = str(facts["request"])
+    is_digest = text.startswith("proposal ") and len(text) == len("proposal ") + 32
+    return f"Request {name(text[:21])}..." if is_digest else f"Request {name(text)}"
+
+
+def _budgets(facts: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"epsilon {float(epsilon):g} per {unit} at delta {float(delta):g}"
+        for unit, (epsilon, delta) in facts["budgets"].items()
+    )
 
 
 def _cost(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -525,7 +542,7 @@ class Accounts:
 
     def datasets(self, token: Token, most: int, only: str | None = None) -> list[DatasetView]:
         """Return the data sets that a token covers, with at most this many rows of each list."""
-        names = self._service.settings.datasets if only is None else (only,)
+        names = self.open_names() if only is None else [only]
         found: dict[str, list[BudgetRecord]] = {name: [] for name in names}
         for balance in self._service.ledger.balances(only):
             found.setdefault(balance.dataset, []).append(budget_record(balance))
@@ -545,6 +562,11 @@ class Accounts:
             for dataset, budgets in found.items()
             if token.covers(dataset)
         ]
+
+    def open_names(self, *, is_open: bool = True) -> list[str]:
+        """Return the data sets of the settings that have a budget, or those that have none yet."""
+        records = self._service.records
+        return [n for n in self._service.settings.datasets if records.is_open(n) is is_open]
 
     def _served(self, dataset: str) -> ServedRecord | None:
         stated = self._service.settings.datasets.get(dataset)
@@ -639,7 +661,7 @@ class Accounts:
         Everything is read at one moment, whoever charges meanwhile.
         """
         settings, ledger = self._service.settings, self._service.ledger
-        served = {name: self._served(name) for name in settings.datasets}
+        served = {name: self._served(name) for name in self.open_names()}
         facts: dict[str, Any] = {"anchor": ledger.anchor.kind, "scope": token.scope}
         facts |= {"organisation": settings.organisation, "time": utc_now()}
         facts["tokens"] = [shown.record() for shown in self.tokens(token)]

@@ -18,11 +18,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 
-from suffice.errors import ParameterError, ReleaseError, UsageError
+from suffice.errors import LedgerError, ParameterError, ReleaseError, UsageError
+from suffice.owner.ledger.rules import Balance, is_raise
+from suffice.owner.ledger.store import budgets_from
 from suffice.owner.ledger.tokens import Role, mint, utc_now
 from suffice.owner.policy import policy_lines
 from suffice.plain_text import escaped, listed
-from suffice.privacy.guarantee import Unit
+from suffice.privacy.events import Approximate, Pure
+from suffice.privacy.guarantee import Budget, Guarantee, Unit, guarantee_sentences
 from suffice.protocol.export import ServedRecord
 from suffice.releases.release import HashedRows
 from suffice.service.api import checkpoint_of, export_response, json_response, release_response
@@ -103,12 +106,12 @@ class Renderer:
     ) -> HTMLResponse:
         """Return the page of a template with these values; before signing in, without a session.
 
-        The value ``problem`` is a sentence above everything else. With ``moves_on`` the browser
-        asks again after two seconds, without a script.
+        The value ``problem`` is a sentence above everything else. After ``moves_on`` seconds the
+        browser asks again, without a script.
         """
         headers = {"Content-Security-Policy": _POLICY}
-        if values.pop("moves_on", False):
-            headers["Refresh"] = "2"
+        if seconds := values.pop("moves_on", 0):
+            headers["Refresh"] = str(seconds)
         common = {
             "organisation": self._organisation,
             "prefix": self._prefix,
@@ -217,6 +220,35 @@ _LARGEST_NUMBER = 10**15
 _Before = Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)]
 
 
+_LONGEST_REASON = 500  # letters, as a browser allows
+
+
+def asked_budgets(
+    served: ServedData, balances: Mapping[Unit, Balance], fields: Mapping[str, str]
+) -> dict[Unit, Budget]:
+    """Return the budgets that a form asks for: the first ones of a data set, or one raised."""
+    try:
+        epsilon, delta = float(fields.get("epsilon") or 0), float(fields.get("delta") or 0)
+    except ValueError:
+        raise ParameterError("Epsilon and delta are numbers, for example 2 and 1e-5.") from None
+    if not balances:
+        if not served.classes:
+            raise ParameterError(
+                "The classes of this data set are not stated. Name them in its data sheet, or in"
+                " the policy of suffice.toml."
+            )
+        return {served.unit: Budget(epsilon, delta)}
+    stored = {unit: balance.budget for unit, balance in balances.items()}
+    unit = next((u for u in stored if u == fields.get("unit")), next(iter(stored)))
+    budgets = stored | {unit: Budget(epsilon, stored[unit].delta)}
+    if not is_raise(stored, budgets):
+        raise ParameterError(
+            f"The budget is epsilon {number(stored[unit].epsilon)}. It can be raised, and never"
+            " lowered: name a larger epsilon."
+        )
+    return budgets
+
+
 _FEW = 10  # rows of each list on the page of all data sets
 _MANY = 50  # on the pages of one data set, and in the report
 
@@ -320,7 +352,15 @@ class _Pages:
             if not sees_all(session.token):
                 return self.own_proposals(session)
             datasets = self._accounts.datasets(session.token, _FEW)
-            return self._page("overview.html", session, datasets=datasets)
+            unopened = self._accounts.open_names(is_open=False)
+            names = [*(view.name for view in datasets), *unopened]
+            return self._page(
+                "overview.html",
+                session,
+                datasets=datasets,
+                unopened=list(filter(session.token.covers, unopened)),
+                deciding={n for n in names if self._service.ledger.open_decisions(n)},
+            )
 
         @router.post("/logout")
         async def logout(request: Request, session: anybody) -> Response:
@@ -330,6 +370,7 @@ class _Pages:
             return response
 
         self.add_asking_pages(router, anybody)
+        self._add_budget_pages(router, reader)  # before: no proposal has such a name
         self._add_proposal_pages(router, reader)
         self._add_token_pages(router, reader)
         self._add_oversight_pages(router, reader)
@@ -469,8 +510,120 @@ class _Pages:
             file=file,
             commands=commands,
             lines=lines,
-            moves_on=row.step.in_work or row.state == "waiting",
+            moves_on=2 if row.step.in_work else 30 if row.state == "waiting" else 0,
         )
+
+    # --- about budgets
+
+    def _add_budget_pages(self, router: APIRouter, reader: Any) -> None:
+        place = "/data/{dataset}/budget"
+
+        @router.get(place)
+        def budget(request: Request, dataset: Name, session: reader) -> Response:
+            return self.budget_page(session, dataset, dict(request.query_params))
+
+        @router.post(place)
+        async def decision(request: Request, dataset: Name, session: reader) -> Response:
+            fields = await self._sessions.form(request, session)
+            _check_owner(session)
+            return await run_in_threadpool(self.decide_budget, session, dataset, fields)
+
+    def served(self, session: Session, dataset: str) -> ServedData:
+        """Return a data set that the settings name, with a budget or without, or raise."""
+        served = self._service.settings.datasets.get(dataset)
+        if served is None or not session.token.covers(dataset):
+            raise not_found()
+        return served
+
+    def budget_page(
+        self,
+        session: Session,
+        dataset: str,
+        fields: Mapping[str, str],
+        problem: str | None = None,
+        status: int = HTTPStatus.CONFLICT,
+    ) -> Response:
+        """Return the page that opens a data set or raises its budget, and what that would mean.
+
+        Public things alone: settings, data sheet and ledger. No path and no address is shown.
+        """
+        served = self.served(session, dataset)
+        balances = self._balances(dataset)
+        waiting = [
+            (self.limits(balances, budgets_from(facts["budgets"])), facts)
+            for facts in self._service.ledger.open_decisions(dataset)
+        ]
+        asked: list[dict[str, Any]] = []
+        if "epsilon" in fields and not problem:
+            try:
+                asked = self.limits(balances, asked_budgets(served, balances, fields))
+            except UsageError as error:
+                problem, status = str(error), HTTPStatus.BAD_REQUEST
+        person = self._service.person(session.token)
+        return self._page(
+            "budget.html",
+            session,
+            status if problem else HTTPStatus.OK,
+            dataset=dataset,
+            served=served,
+            balances=balances,
+            asked=asked,
+            waiting=waiting,
+            fields=fields,
+            rows=policy_rows(
+                ServedRecord(served.label, served.grants, served.policy, 0.0, served.sheet)
+            ),
+            may_agree=not self._service.settings.owners(dataset) or person is not None,
+            agreed_already=lambda by: person is not None and by.endswith(person.identity),
+            problem=problem,
+        )
+
+    def _balances(self, dataset: str) -> dict[Unit, Balance]:
+        if not self._service.records.is_open(dataset):
+            return {}
+        return {b.unit: b for b in self._service.ledger.balances(dataset)}
+
+    @staticmethod
+    def limits(
+        balances: Mapping[Unit, Balance], budgets: Mapping[Unit, Budget]
+    ) -> list[dict[str, Any]]:
+        """Return what budgets that are asked for would mean, unit by unit, where they are new."""
+        lines = []
+        for unit, budget in budgets.items():
+            now = balances.get(unit)
+            if now is None or now.budget != budget:
+                event = Approximate(budget.epsilon, budget.delta) if budget.delta else None
+                whole = Guarantee(unit, event or Pure(budget.epsilon), budget.delta)
+                left = budget.epsilon - (now.spent if now else 0.0)
+                words = [
+                    text.replace("this release", "all releases together")
+                    for text in guarantee_sentences(whole)
+                ]
+                lines.append(
+                    {"unit": unit, "now": now, "then": budget, "left": left, "words": words}
+                )
+        return lines
+
+    def decide_budget(self, session: Session, dataset: str, fields: dict[str, str]) -> Response:
+        """Open a data set or raise its budget, agree to that, or refuse it."""
+        served, token = self.served(session, dataset), session.token
+        ledger, reason = self._service.ledger, fields.get("reason", "").strip()
+        try:
+            if not reason or not reason.isprintable() or len(reason) > _LONGEST_REASON:
+                raise ParameterError("Say why, in one printable line of at most 500 letters.")
+            budgets = asked_budgets(served, self._balances(dataset), fields)
+            if fields.get("decision") == "refuse":
+                for facts in ledger.open_decisions(dataset):
+                    if budgets_from(facts["budgets"]) == budgets:
+                        decision = {"reason": reason, "token": token.id, "by": token.holder}
+                        ledger.refuse_budgets(facts, decision)
+                return self._to(f"/data/{dataset}/budget")
+            is_done = self._service.change_budgets(dataset, budgets, reason, token)
+        except (UsageError, LedgerError) as error:
+            return self.budget_page(session, dataset, fields, str(error))
+        except Problem as problem:
+            return self.budget_page(session, dataset, fields, problem.detail)
+        return self._to(f"/data/{dataset}{'' if is_done else '/budget'}")
 
     # --- about proposals
 
@@ -488,7 +641,11 @@ class _Pages:
                 dataset=dataset,
                 rows=rows[:_MANY],
                 next_page=more,
-                **({"view": None, "pictures": ()} if before else self.history(session, dataset)),
+                **(
+                    {"view": None, "pictures": (), "deciding": False}
+                    if before
+                    else self.history(session, dataset)
+                ),
             )
 
         @router.get(place)
@@ -529,12 +686,9 @@ class _Pages:
         """Return what a page shows of a data set and of its budgets, charge by charge."""
         (view,) = self._accounts.datasets(session.token, _FEW, dataset)
         spent = self._service.ledger.spent_after(dataset, _MANY)
-        pictures = [
-            budget_picture(spent[Unit(budget.unit)], budget.epsilon, budget.unit)
-            for budget in view.budgets
-            if spent[Unit(budget.unit)]
-        ]
-        return {"view": view, "pictures": pictures}
+        pictures = [budget_picture(steps, str(unit)) for unit, steps in spent.items()]
+        deciding = bool(self._service.ledger.open_decisions(dataset))
+        return {"view": view, "pictures": pictures, "deciding": deciding}
 
     def _proposal_page(
         self, session: Session, dataset: str, digest: str, problem: str | None = None
@@ -557,7 +711,7 @@ class _Pages:
             may_agree=self._service.person(session.token) is not None,
             cost=[] if plan is None or plan.trouble else self.cost(dataset, plan),
             problem=problem,
-            moves_on=moves_on and problem is None,
+            moves_on=2 if moves_on and problem is None else 0,
         )
 
     def agreed(self, stored: StoredProposal) -> list[str]:

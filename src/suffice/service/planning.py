@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from typing import Any, ClassVar
 from markupsafe import Markup, escape
 
 from suffice.errors import ParameterError, StorageError
+from suffice.owner.ledger.ledger import Step
 from suffice.owner.mechanism import mechanism_of
 from suffice.owner.policy import Terms
 from suffice.privacy.guarantee import Guarantee
@@ -339,35 +339,42 @@ def accuracy_picture(
     return picture("Predicted accuracy at several epsilons; the table has the numbers.", parts)
 
 
-def budget_picture(spent: Sequence[tuple[datetime, float]], budget: float, unit: str) -> Markup:
-    """Return how much of a budget was spent after each charge, up to its limit, as SVG."""
-    step = (_RIGHT - _LEFT) / (len(spent) + 1)
-    most = max(budget, *(amount for _, amount in spent))
+def budget_picture(steps: Sequence[Step], unit: str) -> Markup:
+    """Return how much of a budget was spent, and its limit, after each charge and raise, as SVG."""
+    gap = (_RIGHT - _LEFT) / len(steps)
+    most = max(max(step.limit, step.spent) for step in steps)
 
     def height(amount: float) -> float:
         return _BOTTOM - (_BOTTOM - _TOP) * amount / most
 
-    corners, level = [(float(_LEFT), height(0.0))], 0.0
-    for k, (_, amount) in enumerate(spent, 1):
-        corners += [(_LEFT + k * step, height(level)), (_LEFT + k * step, height(amount))]
-        level = amount
-    corners.append((float(_RIGHT), height(level)))
+    def stairs(amounts: Sequence[float]) -> list[Point]:
+        corners: list[Point] = []
+        for k, amount in enumerate(amounts):
+            left = _LEFT + k * gap
+            corners += [(left, height(amount)), (left + gap, height(amount))]
+        return corners
+
+    spent, limit = ([getattr(step, name) for step in steps] for name in ("spent", "limit"))
     marks = [most * k / 4 for k in range(4 + 1)]
     parts = [
         across(height(mark), "grid") + written(0, height(mark), f"{mark:.3g}") for mark in marks
     ]
-    parts.append(drawn("polygon", "band", [*corners, (float(_RIGHT), height(0.0))]))
-    parts += [drawn("polyline", "line", corners), across(height(budget), "limit")]
-    days = [time.strftime("%Y-%m-%d") for time, _ in (spent[0], spent[-1])]
+    ground = [(float(_RIGHT), height(0.0)), (float(_LEFT), height(0.0))]
+    parts.append(drawn("polygon", "band", [*stairs(spent), *ground]))
+    parts += [drawn("polyline", "line", stairs(spent)), drawn("polyline", "limit", stairs(limit))]
+    days = [step.time.strftime("%Y-%m-%d") for step in (steps[0], steps[-1])]
     parts.append(written(_LEFT, _BOTTOM + 16, days[0], "start"))
     if days[1] != days[0]:
         parts.append(written(_RIGHT, _BOTTOM + 16, days[1]))
-    below = "epsilon spent, charge by charge"
+    below = f"epsilon per {unit}, charge by charge"
     parts.append(written((_LEFT + _RIGHT) / 2, _BOTTOM + 34, below, "middle"))
-    words = (
-        f"Of the budget of epsilon {budget:g} per {unit}, {level:.4g} is spent after the last"
-        " charge. The dashed line is the budget."
-    )
+    raised = [
+        step for step, before in zip(steps[1:], steps, strict=False) if step.limit > before.limit
+    ]
+    words = f"The budget per {unit} was opened with epsilon {limit[0]:g} on {days[0]}."
+    for step in raised:
+        words += f" It was raised to {step.limit:g} on {step.time:%Y-%m-%d}."
+    words += f" {spent[-1]:.4g} of it is spent. The dashed line is the budget."
     return picture(words, parts)
 
 

@@ -183,6 +183,7 @@ class ServiceRecords:
         self._ledger, self._store = ledger, ledger.store
         self._turns: Counter[tuple[str, str]] = Counter()  # the last of each token, by data set
         self._numbers = count(1)  # of turns
+        self._open: set[str] = set()  # data sets that have a budget
 
     # --- tokens
 
@@ -238,6 +239,13 @@ class ServiceRecords:
             records.db.execute("DELETE FROM sessions WHERE hash = ?", (digest,))
 
     # --- proposals
+
+    def is_open(self, dataset: str) -> bool:
+        """Say whether the ledger has a budget of a data set, which it then keeps."""
+        if dataset not in self._open:
+            with self._store.reading() as records:
+                self._open.update(records.datasets())
+        return dataset in self._open
 
     def add_proposal(
         self, dataset: str, digest: str, body: bytes, token: str, limits: Limits

@@ -12,8 +12,9 @@ from suffice import strict_json
 from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger.tokens import SIGNED_IN, Role
 from suffice.owner.policy import Policy
-from suffice.privacy.guarantee import Budget
+from suffice.privacy.guarantee import Budget, Unit
 from suffice.releases.file import read_bounded
+from suffice.tables.columns import Classes
 from suffice.tables.data_sheet import DataSheet
 
 FILE_NAME = "suffice.toml"
@@ -25,7 +26,8 @@ EXAMPLE = """\
 
 # What learners and officers are told about who you are.
 organisation = "Clinic of Example"
-# Every release is charged to this ledger. Set budgets in it with `suffice ledger init`.
+# Every release is charged to this ledger. Set budgets in it on the pages, or with `suffice ledger
+# init`.
 # Several servers can share one in a database: "postgresql://HOST/DATABASE".
 ledger = "clinic.ledger"
 # Signs every release. Several servers need the same key.
@@ -74,7 +76,7 @@ label = "diagnosis"
 # sheet = "columns.json"
 # by-hand: you decide on each proposal. automatic: the policy decides.
 grants = "by-hand"
-# Two owners of [sign_in] have to agree to each grant. No token agrees.
+# Two owners of [sign_in] have to agree to each grant and each budget. No token agrees.
 # approvers = 2
 # What you grant, as in docs/protocol.md. Name the public columns.
 [datasets.diagnosis.policy]
@@ -244,7 +246,7 @@ class ServedData:
     grants: Literal["by-hand", "automatic"] = "by-hand"
     sheet: DataSheet | None = None  # all that learners see of private records
     approvers: Literal[1, 2] = 1  # people who have to agree to a grant
-    budget: Budget | None = None  # of all releases; `suffice release` writes it into the ledger
+    budget: Budget | None = None  # of all releases, while the ledger has none for the data set
 
     def __post_init__(self) -> None:
         if self.approvers == 2 and self.grants == "automatic":
@@ -261,6 +263,20 @@ class ServedData:
     def columns(self) -> tuple[str, ...]:
         """The columns that a proposal may name: those of the sheet, or of the policy."""
         return tuple(self.policy.features or ()) if self.sheet is None else self.sheet.features
+
+    @property
+    def unit(self) -> Unit:
+        """What a budget must be about, so that every kind that is granted can be charged to it."""
+        from suffice.protocol.grant import protected_unit
+
+        units = {protected_unit(kind, self.policy) for kind in self.policy.kinds}
+        return next(unit for unit in units if all(wide.covers(unit) for wide in units))
+
+    @property
+    def classes(self) -> Classes | None:
+        """The classes that policy or sheet state, for the ledger to declare; None if neither."""
+        stated = None if self.sheet is None else self.sheet.classes
+        return self.policy.classes or stated
 
 
 @dataclass(frozen=True)
@@ -281,17 +297,20 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.datasets and self.answers is None and self.rounds is None:
             raise ParameterError("The settings name no data set. Add a part [datasets.NAME].")
-        people = () if self.sign_in is None else self.sign_in.people
         for name, served in self.datasets.items():
-            owners = {
-                (p.issuer, p.subject)
-                for p in people
-                if p.role is Role.OWNER and (not p.scope or name in p.scope)
-            }
-            if served.approvers > len(owners) and served.approvers > 1:
+            if served.approvers > 1 and served.approvers > len(self.owners(name)):
                 raise ParameterError(
                     f"Data set {name!r} needs two approvers. Name two owners in sign_in.people."
                 )
+
+    def owners(self, dataset: str) -> set[tuple[str, str]]:
+        """Return the owners of a data set who can sign in, by issuer and subject."""
+        people = () if self.sign_in is None else self.sign_in.people
+        return {
+            (p.issuer, p.subject)
+            for p in people
+            if p.role is Role.OWNER and (not p.scope or dataset in p.scope)
+        }
 
     @classmethod
     def load(cls, folder: str | Path) -> "Settings":

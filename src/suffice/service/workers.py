@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.tokens import Token
+from suffice.privacy.guarantee import Budget, Unit
 from suffice.protocol.grant import entry_about, protected_unit
 from suffice.protocol.messages import Line, Proposal, Refused
 from suffice.service.auth import Authenticator
@@ -341,13 +343,16 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
-        for name, served in settings.datasets.items():
-            self.ledger.classes(name, served.label)  # raises if it has no budget yet
         if not settings.key.is_file():
             raise StorageError(
                 f"The key {settings.key} does not exist. Make it with `suffice keygen`."
             )
         self.records, self.kept = ServiceRecords(self.ledger), KeptPieces()
+        for name in settings.datasets:
+            if not self.records.is_open(name):
+                LOGGER.warning(
+                    "Data set %r has no budget yet. An owner adds it on the pages.", name
+                )
         self.authenticator = Authenticator(settings, self.records)
         self.sign_in = SingleSignOn(settings)
         self.troubles = Troubles()
@@ -397,6 +402,32 @@ class Service:
         people = () if self.settings.sign_in is None else self.settings.sign_in.people
         return next((person for person in people if person.holder == token.holder), None)
 
+    def approver(self, by: Token) -> Person:
+        """Return the person who decides where a token does not, or raise."""
+        person = self.person(by)
+        if person is None:
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                "People who sign in at your organisation decide this. A token does not.",
+            )
+        return person
+
+    def change_budgets(
+        self, dataset: str, budgets: Mapping[Unit, Budget], reason: str, by: Token
+    ) -> bool:
+        """Open or raise the budgets of a data set; say whether enough people have agreed.
+
+        Where an owner can sign in, no token does this, also where one person is enough.
+        """
+        served = self.settings.datasets[dataset]
+        identity = self.approver(by).identity if self.settings.owners(dataset) else ""
+        person = identity if served.approvers > 1 else ""
+        opened = {} if self.records.is_open(dataset) else {served.label: served.classes or ()}
+        decision = {"reason": reason, "token": by.id, "by": by.holder}
+        return self.ledger.change_budgets(
+            dataset, budgets, decision, declared=opened, person=person
+        )
+
     def decide(self, stored: StoredProposal, choice: Approval | Rejection, by: Token) -> None:
         """Move a waiting proposal on, as its owner decided; what was decided stays decided."""
         answer = None
@@ -404,13 +435,7 @@ class Service:
             answer = Refused(stored.digest, (choice.reason,))
         moved = False
         if answer is None and self.settings.datasets[stored.dataset].approvers > 1:
-            person = self.person(by)
-            if person is None:
-                raise Problem(
-                    HTTPStatus.FORBIDDEN,
-                    "Two people who sign in at your organisation have to agree. A token does not.",
-                )
-            if not self.records.agree(stored, by, person.identity):
+            if not self.records.agree(stored, by, self.approver(by).identity):
                 raise Problem(
                     HTTPStatus.CONFLICT, "You agreed already, or this proposal does not wait."
                 )

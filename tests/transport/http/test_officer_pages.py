@@ -66,7 +66,7 @@ def test_an_officer_reads_verifies_and_exports(clinic, url, browser, tmp_path):
     checkpoint = downloaded(officer, "Download a checkpoint")
     (tmp_path / "a.checkpoint").write_bytes(checkpoint)
     signed = Checkpoint.load(tmp_path / "a.checkpoint", clinic.folder / "clinic.pub")
-    assert officer.get_by_text(signed.head).count() == 1
+    assert officer.get_by_text(signed.head).count() == 2  # above, and with its entry
     officer.get_by_label("Choose its file").set_input_files(tmp_path / "a.checkpoint")
     officer.get_by_role("button", name="Compare").click()
     assert officer.locator("#result").inner_text() == "The checkpoint agrees"

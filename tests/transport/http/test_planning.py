@@ -13,6 +13,7 @@ import pytest
 from every_kind import KINDS, make_every_kind, proposals, table_of
 from served import running
 
+from suffice.owner.ledger.ledger import Step
 from suffice.owner.ledger.tokens import utc_now
 from suffice.owner.policy import Policy
 from suffice.protocol.grant import grant
@@ -81,9 +82,9 @@ def test_what_is_promised_before_is_what_the_release_states(clinic):
             assert before.guarantees == release.guarantees
             after = {balance.unit: balance.left for balance in clinic.ledger.balances(dataset)}
             assert after == left
-            spent = clinic.ledger.spent_after(dataset, 1)
+            steps = clinic.ledger.spent_after(dataset, 1)
             (balance,) = clinic.ledger.balances(dataset)
-            assert [amount for _, amount in spent[balance.unit]] == [balance.spent]
+            assert [step.spent for step in steps[balance.unit]] == [0.0, balance.spent]
 
 
 def test_what_does_not_fit_has_nothing_left(clinic):
@@ -135,11 +136,11 @@ def test_pictures_hold_numbers_alone():
     picture = str(accuracy_picture(points, 0.2, 0.7, 0.5))
     assert 'class="asked"' in picture
     assert "style" not in picture
-    spent = [(datetime(2026, 1, day, tzinfo=UTC), day / 10) for day in (1, 5)]
-    picture = str(budget_picture(spent, 2.0, "label"))
-    assert "2026-01-01" in picture
-    assert "2026-01-05" in picture
-    assert "0.5 is spent" in picture
+    steps = [Step(datetime(2026, 1, day, tzinfo=UTC), day / 10, day + 1.0) for day in (1, 5)]
+    picture = str(budget_picture(steps, "label"))
+    assert "opened with epsilon 2 on 2026-01-01" in picture
+    assert "raised to 6 on 2026-01-05" in picture
+    assert "0.5 of it is spent" in picture
 
 
 def test_a_page_says_it_all_before_the_decision_and_moves_on_by_itself(clinic):

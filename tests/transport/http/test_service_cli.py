@@ -89,11 +89,10 @@ def test_init_makes_everything_but_budgets(tmp_path):
         "suffice.toml", "clinic.key", "clinic.pub", "clinic.ledger", "clinic.anchor",
     }  # fmt: skip
     ledger = Ledger(tmp_path / "new" / "clinic.ledger")
-    assert ledger.balances() == []  # budgets are final: nobody else sets them
+    assert ledger.balances() == []  # nobody but the owner sets them
     assert [entry.kind for entry in ledger.log()] == ["opened", "minted"]
-    refused = suffice("serve", folder)
-    assert refused.returncode == 5
-    assert "has no data set 'diagnosis'" in refused.stderr
+    checked = suffice("serve", folder, "--check")
+    assert "'diagnosis' has no budget yet. An owner adds it" in checked.stdout
     budget = ("--dataset", "diagnosis", "--epsilon", "2", "--classes", "0,1")
     assert suffice("ledger", "init", f"{folder}/clinic.ledger", *budget).returncode == 0
     again = suffice("serve", folder, "--init")

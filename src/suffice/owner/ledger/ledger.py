@@ -62,6 +62,7 @@ from suffice.owner.ledger.store import (
     SqliteStore,
     Store,
     Tables,
+    budget_texts,
     budgets_from,
     name_for,
     name_program,
@@ -96,7 +97,8 @@ class Ledger:
         of one database apart. The ledger is made if it is missing and ``budgets`` are given.
     budgets : mapping, optional
         Data set name to `Budget`, or to a mapping from unit to `Budget`. A budget without a unit
-        is per label. Budgets are final: those of an existing ledger must be the same.
+        is per label. Those of an existing ledger must be the same. They are never lowered;
+        `change_budgets` raises them.
     classes : mapping, optional
         Data set name to its list of classes, or to a mapping from label column to such a list.
         Classes are final as well.
@@ -181,7 +183,7 @@ class Ledger:
             stored_budgets = records.budgets(name)
             if stored_budgets and stored_budgets != by_unit:
                 raise LedgerError(
-                    f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
+                    f"Data set {name!r} has other budgets in {self.path}. They stay as they are."
                 )
             if not stored_budgets:
                 records.add_dataset(name, by_unit)
@@ -638,24 +640,35 @@ class Ledger:
                 left[unit] = rules.balance_of(dataset, unit, budget, tally).left
             return left
 
-    def spent_after(self, dataset: str, most: int) -> dict[Unit, list[tuple[datetime, float]]]:
-        """Return when a data set was charged, and what was spent of each budget after that.
+    def spent_after(self, dataset: str, most: int) -> dict[Unit, list["Step"]]:
+        """Return each budget of a data set after it was set, charged or raised, oldest first.
 
-        At most so many charges, evenly from all of them, the last one included. Oldest first.
+        Of the charges at most so many, evenly from all of them, the last one included.
         """
-        with self._store.reading() as records:
-            budgets, charges = records.budgets(dataset), [*records.charges(dataset=dataset)]
-        tallies = {unit: Tally() for unit in budgets}
-        found: dict[Unit, list[tuple[datetime, float]]] = {unit: [] for unit in budgets}
-        every = max(1, -(-len(charges) // most))
-        for number, charge in enumerate(charges, 1):
-            cost, time = charge.costs()[dataset], datetime.fromtimestamp(charge.time, UTC)
-            for unit, tally in tallies.items():
-                tally.add(compose_events(rules.closest_events(unit, cost)))
-                if (len(charges) - number) % every == 0:
-                    spent = rules.balance_of(dataset, unit, budgets[unit], tally).spent
-                    found[unit].append((time, spent))
-        return found
+        with self._verified() as (records, _):
+            charges = [*records.charges(dataset=dataset)]
+            limits = [*self._replay.limits.get(dataset, ())]
+        events: list[tuple[int, datetime, Charge | dict[Unit, Budget]]] = [
+            (c.opened, datetime.fromtimestamp(c.time, UTC), c) for c in charges
+        ]
+        events += [(number, datetime.fromisoformat(time), b) for number, time, b in limits]
+        tallies: dict[Unit, Tally] = {}
+        budgets: dict[Unit, Budget] = {}
+        steps: dict[Unit, list[Step]] = {}
+        every, number = max(1, -(-len(charges) // most)), 0
+        for _, moment, event in sorted(events, key=lambda event: event[0]):
+            if isinstance(event, Charge):
+                number, cost = number + 1, event.costs()[dataset]
+                for unit, tally in tallies.items():
+                    tally.add(compose_events(rules.closest_events(unit, cost)))
+            else:
+                budgets = event
+            if not isinstance(event, Charge) or (len(charges) - number) % every == 0:
+                for unit, budget in budgets.items():
+                    tally = tallies.setdefault(unit, Tally())
+                    spent = rules.balance_of(dataset, unit, budget, tally).spent
+                    steps.setdefault(unit, []).append(Step(moment, spent, budget.epsilon))
+        return steps
 
     def history(self) -> list[Entry]:
         """Return every charge, oldest first; those without output are pending or burnt.
@@ -694,7 +707,93 @@ class Ledger:
         # A block that was opened before the lock is held may be older than what is known.
         with self._catching_up, ExitStack() as block:
             self._replay.catch_up(records or block.enter_context(self._store.reading()))
-            return [*self._replay.agreed.get((dataset, proposal), ())]
+            agreed = self._replay.agreed.get((dataset, proposal), ())
+            return [facts["by"] for facts in agreed]
+
+    def change_budgets(
+        self,
+        dataset: str,
+        budgets: Mapping[Unit, Budget],
+        decision: Mapping[str, Any],
+        *,
+        declared: Mapping[str, Classes] | None = None,
+        person: str = "",
+    ) -> bool:
+        """Open the budgets of a data set, or raise them, as its owners decided.
+
+        A raise is a public decision. It must not depend on what releases have shown: all of them
+        together then have the guarantee of the largest budget that could have come of it. Charges
+        stay as they are.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set. Without budgets so far, it is opened.
+        budgets : mapping
+            Unit to the budget from now on: of an open data set the same units and deltas.
+        decision : mapping
+            Who decided and why, for the audit log; public.
+        declared : mapping, optional
+            Label column to its classes, of a data set that is opened.
+        person : str, optional
+            How the name of whoever decides ends, of the two people who have to agree. Without it,
+            one decision is enough.
+
+        Returns
+        -------
+        bool
+            Whether the budgets are so now; False if the other person has to agree first.
+
+        Raises
+        ------
+        ParameterError
+            If budgets would become smaller or stay what they are, or this person agreed before.
+        LedgerError
+            If the ledger is frozen, or was altered.
+        """
+        facts = {"dataset": dataset, "budgets": budget_texts(budgets), **decision}
+        if declared:
+            facts["classes"] = {label: list(classes) for label, classes in declared.items()}
+        with self._store.writing() as records, self._catching_up:
+            self._replay.catch_up(records)
+            self._replay.check(records, [dataset])
+            if reason := self._reason_to_freeze(records):
+                raise LedgerError(f"The ledger {self.path} is frozen: {reason}.")
+            is_open = dataset in records.datasets()
+            if is_open and not rules.is_raise(records.budgets(dataset), budgets):
+                raise ParameterError(
+                    "A budget can be raised, and not changed otherwise. Name an epsilon above the"
+                    " present one, at the same delta."
+                )
+            agreed = self._replay.agreed.get((dataset, what_is_decided(facts)), [])
+            if person and any(earlier["by"].endswith(person) for earlier in agreed):
+                raise ParameterError("You agreed already. Another person has to agree.")
+            is_decided = not person or bool(agreed)
+            facts["decision"] = "granted" if is_decided else "agreed"
+            records.append(Kind.DECISION, facts)
+            if not is_decided:
+                return False
+            if is_open:
+                records.raise_budgets(dataset, budgets)
+            else:
+                self._declare(records, {dataset: budgets}, {dataset: declared or {}})
+        return True
+
+    def refuse_budgets(self, agreed: Mapping[str, Any], decision: Mapping[str, Any]) -> None:
+        """Write down that nothing comes of what `open_decisions` returned, and who decided so."""
+        about = {name: agreed[name] for name in ("dataset", "budgets", "classes") if name in agreed}
+        with self._store.writing() as records:
+            records.append(Kind.DECISION, {**about, **decision, "decision": "refused"})
+
+    def open_decisions(self, dataset: str) -> list[Mapping[str, Any]]:
+        """Return what one of two people agreed to about the budgets of a data set, by the log."""
+        with self._verified() as (records, _):
+            stored, agreed = records.budgets(dataset), self._replay.agreed
+            found = [facts[0] for (name, _), facts in agreed.items() if name == dataset]
+        budgets = [f for f in found if "budgets" in f]  # the others are about proposals
+        if not stored:
+            return budgets
+        return [f for f in budgets if rules.is_raise(stored, budgets_from(f["budgets"]))]
 
     # --- the audit log
 
@@ -996,6 +1095,15 @@ def _balances(
     ]
 
 
+def what_is_decided(facts: Mapping[str, Any]) -> str:
+    """Return what a decision is about: a proposal, or budgets with the classes of their data set.
+
+    Two people agree if they decide about the same.
+    """
+    budgets = [facts.get("budgets"), facts.get("classes")]
+    return str(facts.get("proposal") or json.dumps(budgets, sort_keys=True))
+
+
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
     if isinstance(budget, Budget):
         return {Unit.LABEL: budget}
@@ -1027,6 +1135,14 @@ def store_at(place: str | Path) -> Store:
     from suffice.owner.ledger.postgres import PostgresStore
 
     return PostgresStore(str(place))
+
+
+class Step(NamedTuple):
+    """A budget at some time: after it was set, charged or raised."""
+
+    time: datetime
+    spent: float
+    limit: float  # its epsilon
 
 
 class Snapshot(NamedTuple):
@@ -1061,11 +1177,14 @@ class Replay:
     anchor: str = ""
     frozen: str = ""
     budgets: dict[str, Any] = field(default_factory=dict)
+    # Entry, time and budgets of a data set, whenever they were set.
+    limits: dict[str, list[tuple[int, str, dict[Unit, Budget]]]] = field(default_factory=dict)
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     spent: dict[str, rules.Spent] = field(default_factory=dict)  # by data set
     archives: dict[str, int] = field(default_factory=dict)  # digest to the last charge in it
-    agreed: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # to a proposal
+    # What one of two people agreed to, by data set and `what_is_decided`.
+    agreed: dict[tuple[str, str], list[Mapping[str, Any]]] = field(default_factory=dict)
     looked_at: int = 0  # the number of the charge that was checked last while others were made
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -1087,6 +1206,9 @@ class Replay:
             raise _differs("the log is that of another ledger")
 
     def _add(self, entry: LogEntry, facts: Mapping[str, Any]) -> None:
+        if entry.kind in (Kind.BUDGET, Kind.RAISED):
+            limit = entry.number, entry.time, budgets_from(facts["budgets"])
+            self.limits.setdefault(facts["dataset"], []).append(limit)
         match entry.kind:
             case Kind.OPENED:
                 self.ledger, self.anchor = facts["ledger"], facts["anchor"]
@@ -1095,6 +1217,8 @@ class Replay:
                 self.spent[facts["dataset"]] = {Unit(unit): Tally() for unit in facts["budgets"]}
             case Kind.CLASSES:
                 self.classes[facts["dataset"], facts["label"]] = facts["classes"]
+            case Kind.RAISED:
+                self.budgets[facts["dataset"]] = facts["budgets"]
             case Kind.FROZEN:
                 self.frozen = facts["reason"]
             case Kind.RECOVERED:
@@ -1119,9 +1243,12 @@ class Replay:
                     raise _differs(f"request {facts['request']!r} ended, and was not open")
                 state = "finished" if entry.kind == Kind.FINISH else "burnt"
                 charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
-            case Kind.DECISION if facts["decision"] == "agreed":
-                about = facts["dataset"], facts["proposal"]
-                self.agreed.setdefault(about, []).append(facts["by"])
+            case Kind.DECISION:
+                about = facts["dataset"], what_is_decided(facts)
+                if facts["decision"] == "agreed":
+                    self.agreed.setdefault(about, []).append(facts)
+                else:  # granted or refused: what comes again is agreed to anew
+                    self.agreed.pop(about, None)
             case Kind.ARCHIVED:
                 self.archives[facts["file"]] = facts["charges"]
 

@@ -55,6 +55,7 @@ class Kind(StrEnum):
 
     OPENED = "opened"
     BUDGET = "budget"
+    RAISED = "raised"
     CLASSES = "classes"
     DEBIT = "debit"
     FINISH = "finish"
@@ -78,6 +79,7 @@ KINDS: Mapping[str, str] = {
     "grant": "proposal granted",
     "refusal": "refused",
     "budget": "budget set",
+    "raised": "budget raised",
     "classes": "classes declared",
     "opened": "ledger made",
     "frozen": "ledger frozen",

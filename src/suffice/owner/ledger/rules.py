@@ -74,6 +74,19 @@ def check_budget(budget: Budget) -> None:
         )
 
 
+def is_raise(stored: Mapping[Unit, Budget], wanted: Mapping[Unit, Budget]) -> bool:
+    """Say whether one of some budgets would get a larger epsilon, and nothing else would change.
+
+    What fitted into a budget fits into every larger one at the same delta (proofs/accounting.md).
+    So no earlier charge has to be looked at again.
+    """
+    grows = stored.keys() == wanted.keys() and all(
+        budget.delta == stored[unit].delta and budget.epsilon >= stored[unit].epsilon
+        for unit, budget in wanted.items()
+    )
+    return grows and wanted != stored
+
+
 def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
     """Return what one charge costs a unit: of the statements that cover it, those closest to it.
 

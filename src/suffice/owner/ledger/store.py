@@ -290,10 +290,18 @@ class Tables:
     def add_dataset(self, dataset: str, budgets: Mapping[Unit, Budget]) -> None:
         """Write down a new data set with its budgets."""
         self.db.execute("INSERT INTO datasets VALUES (?)", (dataset,))
-        texts = {str(unit): [repr(b.epsilon), repr(b.delta)] for unit, b in budgets.items()}
+        texts = budget_texts(budgets)
         for unit, text in texts.items():
             self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", (dataset, unit, *text))
         self.append(Kind.BUDGET, {"dataset": dataset, "budgets": texts})
+
+    def raise_budgets(self, dataset: str, budgets: Mapping[Unit, Budget]) -> None:
+        """Write down larger budgets of a data set; what was charged stays charged."""
+        texts = budget_texts(budgets)
+        statement = "UPDATE budgets SET epsilon = ? WHERE dataset = ? AND unit = ?"
+        for unit, (epsilon, _) in texts.items():
+            self.db.execute(statement, (epsilon, dataset, unit))
+        self.append(Kind.RAISED, {"dataset": dataset, "budgets": texts})
 
     def classes(self, dataset: str) -> dict[str, tuple[Any, ...]]:
         """Return the declared classes by label column; "" stands for every column."""
@@ -457,6 +465,11 @@ class About(NamedTuple):
     frozen: str  # why nothing may be charged until it is recovered; "" if it may
     anchor: "Anchor"
     key: bytes  # its own
+
+
+def budget_texts(budgets: Mapping[Unit, Budget]) -> dict[str, list[str]]:
+    """Return budgets as a ledger writes them: `budgets_from` reads them back exactly."""
+    return {str(unit): [repr(b.epsilon), repr(b.delta)] for unit, b in budgets.items()}
 
 
 def budgets_from(texts: Mapping[str, Sequence[str]]) -> dict[Unit, Budget]:
