@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "three-deaths",
         "service/workers.py",
-        "_MOST_DEATHS = 10",
-        "_MOST_DEATHS = 3",
+        "self._deaths[digest] < 10:",
+        "self._deaths[digest] < 3:",
         (
             f"{_JOBS}::test_a_proposal_that_kills_its_worker_is_refused_in_the_end_and_others_go_first",
         ),

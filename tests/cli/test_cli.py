@@ -186,7 +186,7 @@ def test_two_owners_releases_are_fitted_together(desk):
         (("keygen", "owner"), 6, "never overwritten"),
         (("predict", "r.suffice", "public.parquet", "-o", "x.csv"), 2, "is not a model"),
         (("fit", "r.suffice", "--rows", "r.suffice", "-o", "x"), 2, "of one kind: Parquet"),
-        (("ledger", "init", "l", "--dataset", "d", "--epsilon", 99), 5, "final"),
+        (("ledger", "init", "l", "--dataset", "d", "--epsilon", 99), 5, "other budgets"),
         (("ledger", "init", "l2", "--dataset", "d", "--epsilon", 1, "--unit", "cat"), 2, "unit"),
     ],
 )

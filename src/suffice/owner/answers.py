@@ -319,7 +319,9 @@ class AnswerStore(StoreApart):
                 rows = db.execute(f"{query} LIMIT ?", values).fetchall()
                 state = db.execute("SELECT state FROM surveys WHERE id = ?", (identity,))
                 if state.fetchone() not in (("open",), ("closed",)):
-                    raise ParameterError("The answers to this survey are deleted.")
+                    raise ParameterError(
+                        "This survey has no answers: it was never opened here, or they are deleted."
+                    )
             if not rows:
                 return
             last = bytes(rows[-1][0])

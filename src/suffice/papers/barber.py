@@ -142,7 +142,6 @@ def add_noise(sample: Split, variance: float, rng: np.random.Generator) -> Corru
 
 _PF = (0.1, 0.2, 0.3, 0.4)
 _TRAIN, _TEST = 250, 900  # of each class
-_LITTLE = 0.01  # of accuracy: what we take Section 6's "little difference" for
 
 _VARIANCES = (0.1, 0.5)
 _MANY = 4500  # of each class to learn from; all others test
@@ -240,13 +239,14 @@ def _sentences(accuracies: Mapping[str, Any]) -> tuple[Comparison, ...]:
     apart = runs["marginals"] - runs["flat"]
     furthest = apart[np.abs(apart.mean(axis=1)).argmax()]
     most = float(np.abs(furthest.mean()))
+    little = 0.01  # of accuracy: what we take Section 6's "little difference" for
     gained = "learned prior (marginals) less naive, least from p_f = .2 on: above zero"
     true = "true prior less the better of the paper's others, least: above zero"
-    flat = f"flat prior from learned prior (marginals), most: little difference, below {_LITTLE:g}"
+    flat = f"flat prior from learned prior (marginals), most: little difference, below {little:g}"
     return (
         _ahead(gained, (runs["marginals"] - runs["naive"])[higher]),
         _ahead(true, runs["true"] - others),
-        Comparison(flat, None, most, verdict_of(_LITTLE - furthest * np.sign(furthest.mean()))),
+        Comparison(flat, None, most, verdict_of(little - furthest * np.sign(furthest.mean()))),
     )
 
 

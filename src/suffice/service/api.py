@@ -243,7 +243,7 @@ BEARER = Depends(HTTPBearer(auto_error=False, description="A token that the owne
 def api_router(service: Service) -> APIRouter:
     """Return every route under /v1."""
     router = APIRouter(responses=FAILURES, dependencies=[BEARER])
-    for add in (_answer_route, _data_routes, _proposal_routes, _token_routes, _oversight_routes):
+    for add in (_proposal_routes, _data_routes, _token_routes, _oversight_routes):
         add(router, service)
     return router
 
@@ -262,23 +262,6 @@ class Direct(APIRoute):
             return response
 
         return handler
-
-
-def _answer_route(router: APIRouter, service: Service) -> None:
-    """Add the route that most requests ask for."""
-    anyone = service.authenticator.requires(Role.OWNER, Role.OFFICER, Role.LEARNER)
-    direct = APIRouter(route_class=Direct)
-
-    @direct.get("/datasets/{dataset}/proposals/{digest}", responses={**_ANSWER, **_WAITING})
-    async def answer(request: Request, dataset: Name, digest: Digest) -> Response:
-        """Return the answer to a proposal, or 202 while there is none."""
-
-        def found() -> Response:
-            return _answer_response(service.proposal(anyone(request), dataset, digest))
-
-        return await run_in_threadpool(found)
-
-    router.include_router(direct)
 
 
 def _data_routes(router: APIRouter, service: Service) -> None:
@@ -315,6 +298,18 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
     owner = service.authenticator.requires(Role.OWNER)
     anyone = service.authenticator.requires(Role.OWNER, Role.OFFICER, Role.LEARNER)
     askers = service.authenticator.requires(Role.LEARNER, Role.OWNER)
+    direct = APIRouter(route_class=Direct)
+
+    @direct.get("/datasets/{dataset}/proposals/{digest}", responses={**_ANSWER, **_WAITING})
+    async def answer(request: Request, dataset: Name, digest: Digest) -> Response:
+        """Return the answer to a proposal, or 202 while there is none."""
+
+        def found() -> Response:
+            return _answer_response(service.proposal(anyone(request), dataset, digest))
+
+        return await run_in_threadpool(found)
+
+    router.include_router(direct)
 
     @router.post(
         "/datasets/{dataset}/proposals",

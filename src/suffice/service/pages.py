@@ -216,11 +216,7 @@ _GLOSSARY = {  # as docs/glossary.md has them
     "row": "the public columns of one case",
     "unit": "what the guarantee protects: one label, one value, one record, or one person",
 }
-_LARGEST_NUMBER = 10**15
-_Before = Annotated[int | None, Query(ge=1, le=_LARGEST_NUMBER)]
-
-
-_LONGEST_REASON = 500  # letters, as a browser allows
+_Before = Annotated[int | None, Query(ge=1, le=10**15)]
 
 
 def asked_budgets(
@@ -560,16 +556,14 @@ class _Pages:
             except UsageError as error:
                 problem, status = str(error), HTTPStatus.BAD_REQUEST
         person = self._service.person(session.token)
+        found = {"balances": balances, "asked": asked, "waiting": waiting, "fields": fields}
         return self._page(
             "budget.html",
             session,
             status if problem else HTTPStatus.OK,
+            **found,
             dataset=dataset,
             served=served,
-            balances=balances,
-            asked=asked,
-            waiting=waiting,
-            fields=fields,
             rows=policy_rows(
                 ServedRecord(served.label, served.grants, served.policy, 0.0, served.sheet)
             ),
@@ -609,7 +603,7 @@ class _Pages:
         served, token = self.served(session, dataset), session.token
         ledger, reason = self._service.ledger, fields.get("reason", "").strip()
         try:
-            if not reason or not reason.isprintable() or len(reason) > _LONGEST_REASON:
+            if not reason or not reason.isprintable() or len(reason) > 500:
                 raise ParameterError("Say why, in one printable line of at most 500 letters.")
             budgets = asked_budgets(served, self._balances(dataset), fields)
             if fields.get("decision") == "refuse":

@@ -50,7 +50,6 @@ from suffice.service.sign_in import SingleSignOn
 from suffice.tables.columns import Classes
 
 _REST_SECONDS = 2.0  # between two looks at the records: another server may have stored something
-_MOST_DEATHS = 10  # of workers over one proposal: no storm that hits at random hits one so often
 _FOREIGN = "the rows of the proposal are not those of the data set"
 _LOST = (
     "this proposal was charged, but its output was lost; send a new proposal (another purpose is"
@@ -300,7 +299,7 @@ class _Worker:
             self._pool = self._new_pool()
             self._pool.submit(int)  # begins at once
         self._deaths[digest] += looked
-        if self._deaths[digest] < _MOST_DEATHS:
+        if self._deaths[digest] < 10:  # no storm that hits at random hits one proposal so often
             return None
         return Outcome(Refused(digest, (_CANNOT,)).encode(), failure="BrokenProcessPool")
 

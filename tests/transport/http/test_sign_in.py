@@ -450,7 +450,7 @@ def test_a_provider_that_lies_or_is_away_lets_nobody_in(tmp_path, provider, capl
     ("old", "new", "words"),
     [
         ('address = "https:', 'address = "http:', "must begin with https://"),
-        ('role = "owner"', 'role = "learner"', "owner or officer"),
+        ('role = "owner"', 'role = "learner"', "owner, officer or organiser"),
         ('subject = "ada-1"', 'subject = ""', "subject"),
     ],
 )
