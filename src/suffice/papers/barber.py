@@ -167,12 +167,11 @@ As in the paper: {_TRAIN} digits of each class to learn from, {_TEST} clean ones
 labels and pixels flipped with the same p_f. Ours: digits come from both parts of MNIST, a new draw
 for each repetition. We solve the spread likelihood in closed form where the paper samples.
 The corrupted digits choose every penalty: by evidence for the spread likelihood, by five-fold
-cross-validation for the others. The paper does not say how it regularised. With these penalties
-naive training is harder to beat than in the paper.
+cross-validation for the others. The paper does not say how it regularised.
 
 "SD true prior" uses the marginals of the exact digits, which nobody has in practice. Whitening
-needs more records than pixels, and there are fewer. Reconstruction almost always ends with one
-class for all digits: its objective prefers a model that is certain (see spread-reconstruction).
+needs more records than pixels, and there are fewer. The objective of reconstruction prefers a model
+that is certain (see spread-reconstruction).
 """
 _GAUSSIAN_NOTES = f"""
 As in the paper: {_MANY:,} digits of each class to learn from, label flips of {LABEL_FLIP}, Gaussian
@@ -347,8 +346,7 @@ A changed pixel takes any other of the 256 possible values, all equally likely, 
 caption of Figure 2 could mean any value at all). The paper does not give the scale of the variance
 in Figure 4. Here pixels go from 0 to 1; values outside this range are drawn as black or white.
 
-The table confirms what the pictures show: such noise hides little of one pixel (epsilon 6 and more)
-and nothing of a picture. Epsilon of Gaussian noise is given at delta = 1e-6.
+Epsilon of Gaussian noise is given at delta = 1e-6.
 """
 
 
@@ -438,13 +436,12 @@ _GRID = np.linspace(0, 1, 1001)[1:-1]  # theta, short of the ends, where every J
 _TRUTHS = np.linspace(0.02, 0.98, 49)
 _RECONSTRUCTION_NOTES = """
 The paper prints a figure without numbers, and our copy (text only) has its caption. The flip
-probabilities are ours. The paper's statement holds: the line is straight only without noise.
+probabilities are ours.
 
-It is worse than the paper says. At theta = 0 and at theta = 1 the model is certain and reconstructs
-what it believes. Then J is zero, its largest value, whatever theta_0 is. So with any noise the
-maximum is at an end. The plot shows the best theta from .001 to .999, which is the end on the side
-of theta_0. A maximum inside (circles) is only a local one. It exists only near theta_0 = 1/2, and
-nowhere for p_f of .15 or more.
+At theta = 0 and at theta = 1 the model is certain and reconstructs what it believes. Then J is
+zero, its largest value, whatever theta_0 is. So with any noise the maximum is at an end. The plot
+shows the best theta from .001 to .999. A maximum inside (circles) is only a local one; the table
+says where there is one.
 
 Both limits are computed exactly (eq. 38, and eq. 30 for the spread likelihood), not simulated.
 """

@@ -472,9 +472,9 @@ the auxiliary ones; the others are dealt to {_PARTIES:,} parties, 4 or 5 each (t
 1K auxiliary rows). The {_COMPONENTS} principal components are those of the auxiliary rows alone,
 divided by their largest norm; longer rows are clipped to norm one.
 
-The paper says that soft and avg stay above indiv until 1/epsilon = 1. At M = 1000 and lam = 1e-4
-the sensitivity is sqrt(2)/(lam M) = 14 and more, and the noise is longer than the model at epsilon
-10 already. The comparison has the best lam of those that we ran.
+The paper says that soft and avg stay above indiv until 1/epsilon = 1. The sensitivity of soft is
+sqrt(2)/(lam M), which is 14 at M = 1000 and lam = 1e-4. The comparison has the best lam of those
+that we ran.
 """
 _INTRUSION_NOTES = f"""
 The 10 % file of KDD-99 for training and its corrected test set, as the paper. Each of M parties has

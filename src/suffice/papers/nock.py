@@ -391,8 +391,7 @@ AdaBoost(n) against RadoBoost. Folds share rows, so these p-values are too small
 RadoBoost in the first table uses the examples of its fold to choose a round, as the paper does. A
 learner who has only the rados cannot do this; the second table is about that learner. Our options
 are an intercept, structured signs, and rows clipped as in other releases. RadoRidge learns from the
-mean and the covariance of the rados, with a penalty chosen from them. Penalties (ridge, lasso) on
-the exponential rado-risk helped on some data sets and hurt on others; the library has none.
+mean and the covariance of the rados, with a penalty chosen from them.
 
 The subsets come from the operating system, so numbers change a little from run to run.
 """

@@ -38,10 +38,13 @@ def test_figure_1_sets_every_mechanism_beside_what_is_printed(monkeypatch, tmp_p
     assert first["Dirichlet, eq. 9"] > 0.17
     assert [name for name, mean in second.items() if mean is None] == ["Dirichlet, eq. 9"]
     assert "none" in {row[0]: row for row in result.tables[-1].rows}["Dirichlet, eq. 9"]
-    printed = {statement.what: statement.printed for statement in result.compared}
-    assert printed["Scaled Dirichlet, eq. 9"] == 0.06
-    assert printed["best existing one: Laplace"] == 0.15
-    assert "cannot reproduce the .06" in " ".join(result.notes)
+    said = {statement.what: statement for statement in result.compared}
+    assert said["Scaled Dirichlet, eq. 9"].printed == 0.06
+    assert said["Scaled Dirichlet, eq. 9"].verdict == "not the same"
+    assert said["Scaled Dirichlet, eq. 9, mean over classes"].verdict.startswith("the same")
+    assert said["best existing one: Laplace"].printed == 0.15
+    assert said["best existing one: Laplace"].verdict.startswith("the same")
+    assert said["best existing one: Laplace, mean over classes"].verdict == "not the same"
     beside = write_report(results, tmp_path / "page.html")
     assert json.loads(beside.read_text()) == document(results)
     assert (tmp_path / "page.html").read_text().count("<figure>") == 1
