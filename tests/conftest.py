@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import seeds
 from builders import clinic_table, make_release
+from skipped import pytest_sessionfinish, pytest_unconfigure  # noqa: F401  # hooks
 from suffice.releases.release import Release
 
 settings.register_profile("suffice", deadline=None, derandomize=True)
