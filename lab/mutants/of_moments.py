@@ -204,4 +204,24 @@ MUTANTS = (
         ("owner/moments/test_moments.py::test_no_record_is_an_error_and_the_owner_alone_is_told",),
         "Whether a release is refused tells that a record has no label.",
     ),
+    Mutant(
+        "short-intervals",
+        "learner/moments.py",
+        "reach = float(ndtri(0.5 + level / 2)) * deviation\n",
+        "reach = 0.9 * float(ndtri(0.5 + level / 2)) * deviation\n",
+        (
+            "learner/moments/test_moment_classifier.py::test_intervals_cover_what_exact_moments_would_give",
+        ),
+        "Nothing private, but 86 % where 90 % are stated.",
+    ),
+    Mutant(
+        "short-intervals-of-a-regression",
+        "learner/moments.py",
+        "reach = float(ndtri(0.5 + level / 2)) * self.deviations_\n        names",
+        "reach = 0.9 * float(ndtri(0.5 + level / 2)) * self.deviations_\n        names",
+        (
+            "learner/moments/test_moment_regressor.py::test_intervals_are_as_long_as_errors_where_noise_outweighs_sampling",
+        ),
+        "Nothing private, but too few intervals hold.",
+    ),
 )

@@ -315,4 +315,38 @@ MUTANTS = (
         (f"{_DESK}test_what_is_not_open_is_nothing_for_learners_and_programs",),
         "Learners see and ask for a data set before its owners opened it.",
     ),
+    Mutant(
+        "tokens-by-an-owner-of-one",
+        "service/pages.py",
+        "            check_covers_all(session.token)\n"
+        "            return await run_in_threadpool(self._make_token",
+        "            return await run_in_threadpool(self._make_token",
+        (f"{_DESK}test_an_owner_of_one_data_set_makes_and_ends_no_token",),
+        "An owner of one data set makes a token for all of them.",
+    ),
+    Mutant(
+        "tokens-ended-by-an-owner-of-one",
+        "service/pages.py",
+        "            check_covers_all(session.token)\n"
+        "            await run_in_threadpool(records.revoke_token",
+        "            await run_in_threadpool(records.revoke_token",
+        (f"{_DESK}test_an_owner_of_one_data_set_makes_and_ends_no_token",),
+        "An owner of one data set ends the tokens of all others.",
+    ),
+    Mutant(
+        "session-without-an-end",
+        "service/auth.py",
+        "or now >= expires or",
+        "or",
+        (f"{_DESK}test_a_session_of_a_token_ends_with_the_working_day",),
+        "A browser that was left open decides for as long as its token is good.",
+    ),
+    Mutant(
+        "pages-that-escape-nothing",
+        "service/pages.py",
+        "autoescape=True",
+        "autoescape=False",
+        (f"{_DESK}test_what_others_wrote_is_text_on_every_page",),
+        "A learner's purpose is a program in the owner's browser.",
+    ),
 )

@@ -307,4 +307,22 @@ MUTANTS = (
         ("tables/test_labels.py::test_a_blank_class_is_refused",),
         "With rows skipped that have no label, which rows are left tells every label.",
     ),
+    Mutant(
+        "runs-without-a-limit",
+        "engines/engine.py",
+        "pool.submit(read_run, run), runs, 2 * self.workers",
+        "pool.submit(read_run, run), runs, len(runs)",
+        (
+            "engines/test_thread_pool.py::test_no_more_runs_wait_to_be_merged_than_twice_the_threads",
+        ),
+        "A large table fills the memory, and a release dies after it was charged.",
+    ),
+    Mutant(
+        "threads-that-read-on",
+        "engines/engine.py",
+        "                stopped.set()",
+        "                pass",
+        ("engines/test_thread_pool.py::test_others_stop_when_a_part_has_failed",),
+        "A release that failed reads private records on, for hours.",
+    ),
 )

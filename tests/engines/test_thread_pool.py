@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,12 +99,13 @@ def test_the_first_error_in_the_order_of_rows_is_raised_whichever_came_first_in_
 def test_others_stop_when_a_part_has_failed():
     started, read_parts = threading.Event(), []
 
-    class Endless(Piece):
+    class Long(Piece):
         def batches(self):
             started.set()
-            while True:  # ends with the test, or never
+            for _ in range(1000):  # of which a few are read, unless nobody stops the thread
                 read_parts.append(1)
                 yield [0]
+                time.sleep(0.01)
 
     class Bad(Piece):
         def batches(self):
@@ -111,8 +113,29 @@ def test_others_stop_when_a_part_has_failed():
             yield [-1]
 
     with pytest.raises(TableError):
-        Threads(2).fold([Bad([], 1), Endless([], 1)], Rows)
-    assert read_parts
+        Threads(2).fold([Bad([], 1), Long([], 1)], Rows)
+    assert 1 <= len(read_parts) < 1000
+
+
+def test_no_more_runs_wait_to_be_merged_than_twice_the_threads():
+    read, many, waited = [], threading.Event(), []
+
+    class Slow(Piece):  # nothing can be merged before it
+        def batches(self):
+            many.wait(1)
+            waited.append(len(read))
+            return super().batches()
+
+    class Quick(Piece):
+        def batches(self):
+            read.append(1)
+            if len(read) > 3:
+                many.set()
+            return super().batches()
+
+    total = Threads(2).fold([Slow([0]), *(Quick([i]) for i in range(1, 40))], Rows)
+    assert total.values == list(range(40))
+    assert waited[0] <= 3
 
 
 def test_one_stream_is_read_by_one_thread():

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import ndtri
 from sklearn.linear_model import LinearRegression
 
 import suffice
@@ -55,6 +56,19 @@ def test_the_intervals_of_a_table_cover():
     assert hits.mean() > 0.93
     assert widths[names.index("age")] < 0.5
     assert widths[names.index("sex=f")] == 0
+
+
+def test_intervals_are_as_long_as_errors_where_noise_outweighs_sampling():
+    """10 % shorter ones have errors of 1.06."""
+    truth = {"age": 1.5, "size": -3.0, "sex=m": 4.0, "(intercept)": 10.0}
+    errors = []
+    for seed in range(120):
+        model = MomentRegressor().fit_release(released(rows=3000, epsilon=0.3, seed=seed))
+        table = model.coefficient_intervals()
+        own = [table.names.index(name) for name in truth]
+        deviation = (table.high - table.low)[own] / 2 / ndtri(0.975)
+        errors.append((table.estimate[own] - list(truth.values())) / deviation)
+    assert 0.9 < np.sqrt(np.mean(np.square(errors))) < 1.02
 
 
 def test_where_noise_hides_a_combination_there_is_a_sentence_and_no_interval():

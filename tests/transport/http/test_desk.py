@@ -4,13 +4,14 @@ import asyncio
 import json
 import re
 from contextlib import asynccontextmanager
-from html import unescape
+from datetime import timedelta
+from html import escape, unescape
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
-from every_kind import PART, make_every_kind, sheet, table_of
+from every_kind import PART, make_every_kind, proposals, sheet, table_of
 from fastapi import Response
 from in_process import ask
 from test_second_approver import PERSON, SIGN_IN
@@ -20,6 +21,7 @@ from suffice.errors import BudgetError
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget, Unit
+from suffice.service import auth
 from suffice.service.app import make_app
 from suffice.service.auth import Sessions
 from suffice.service.settings import Settings
@@ -225,6 +227,55 @@ def test_others_than_owners_change_no_budget(clinic):
     assert "fresh" not in text_of(seen[-1])
     assert "Show what that means" not in text_of(seen[0])
     assert budget_of(clinic, "labels") == Budget(4.0, 1e-4)
+
+
+def test_an_owner_of_one_data_set_makes_and_ends_no_token(clinic):
+    held = clinic.new_token("owner", ("fresh",))
+    ended = clinic.tokens["learner"].split("_")[1]
+    before = {(token.id, token.revoked) for token in clinic.records.tokens()}
+    fields = {"holder": "Eve", "role": "owner", "days": "9", "scope": ""}
+    answers = visit(
+        clinic,
+        (held, "/tokens"),
+        (held, "/tokens", fields),
+        (held, "/tokens", {**fields, "scope": "fresh"}),
+        (held, f"/tokens/{ended}/revoke", {}),
+    )
+    assert [answer.status_code for answer in answers] == [403] * 4
+    assert {(token.id, token.revoked) for token in clinic.records.tokens()} == before
+
+
+def test_a_session_of_a_token_ends_with_the_working_day(clinic, monkeypatch):
+    """The token itself is good for months."""
+    now = auth.utc_now
+
+    async def walk() -> list[int]:
+        codes = []
+        async with desk_of(clinic, make_app(Settings.load(clinic.folder)), "owner") as desk:
+            for hours in (7.9, 8.1):
+                monkeypatch.setattr(auth, "utc_now", lambda h=hours: now() + timedelta(hours=h))
+                codes.append((await desk.get("/")).status_code)
+        return codes
+
+    assert asyncio.run(walk()) == [200, 303]
+
+
+def test_what_others_wrote_is_text_on_every_page(clinic):
+    """Holders of tokens are named by an owner, and purposes are what learners say."""
+    hostile = "<script>alert(1)</script>"
+    token, _ = mint("learner", holder=hostile)
+    clinic.records.add_token(token)
+    app = make_app(Settings.load(clinic.folder))
+    dataset, proposal = "labels", proposals(clinic, "labels", hostile)[0]
+    place, learner = f"/v1/datasets/{dataset}/proposals", clinic.tokens["learner"]
+    sent = ask(app, "POST", place, learner, proposal.encode())
+    assert sent.status_code == 202, sent.text
+    paths = ("/", "/tokens", "/report", "/log", f"/data/{dataset}/{proposal.digest}")
+    pages = visit(clinic, *(("owner", path) for path in paths))
+    assert [page.status_code for page in pages] == [200] * len(paths)
+    assert not any(hostile in page.text for page in pages)
+    shown = [path for path, page in zip(paths, pages, strict=True) if escape(hostile) in page.text]
+    assert {"/", "/tokens", paths[-1]} <= set(shown)
 
 
 def test_a_form_from_elsewhere_raises_nothing(clinic):
