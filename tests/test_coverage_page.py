@@ -183,6 +183,11 @@ def test_a_run_goes_on_where_another_ended(suite, tmp_path, monkeypatch, capsys)
     assert "| `an interval` | a table |" in first
     assert first.startswith("before")
     assert first.endswith("after\n")
+    other = first.replace("| a table |", "| another table |")
+    page.write_text(other)  # a line of another store stays
+    assert suite.main(["--page", str(page)]) == 0
+    lines = set(other.splitlines()) | set(first.splitlines())
+    assert set(page.read_text().splitlines()) == lines
     monkeypatch.setattr(suite, "measure", lambda _: pytest.fail("it is stored already"))
     suite.main([])
     assert "0 of 1 lines cover too seldom" in capsys.readouterr().out

@@ -1,16 +1,16 @@
 """How often intervals and forecasts hold: every interval of the library, on many tables.
 
     OMP_NUM_THREADS=1 python lab/bench/coverage.py --data DIR [--parts frequencies,risk] [--again]
-        [--page docs/coverage.md]
+        [--draws 100] [--page docs/coverage.md]
 
 Each line is one interval on one table in one setting: how many of its intervals hold the truth, at
 which level, and how wide they are. Small and large m epsilon are both there. A line is drawn until
 its draws tell (``verdict_of``): a right line is called too seldom once in 1,000 times at most, and
 one that is short by 0.1 passes once in 10 times at most. The part ``classes`` has 400 draws of each
-line. What was measured is stored in
-lab/bench/results/coverage.json line by line, so that a run goes on where another ended; --again
-measures anew. --page writes all stored lines into a page. Synthetic lines need no data. Exit code 1
-if a line covers too seldom.
+line, or as many as --draws says. What was measured is stored in lab/bench/results/coverage.json
+line by line, so that a run goes on where another ended; --again measures anew. --page writes all
+stored lines into a page, where the lines of other stores stay. Synthetic lines need no data. Exit
+code 1 if a line covers too seldom.
 """
 
 if __name__ == "coverage":  # numba asks for the package of that name: this is not it
@@ -22,7 +22,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,22 +95,20 @@ class Measured:
     without: float = 0.0  # share of draws without an interval
 
     @property
-    def spread(self) -> str:
-        """The median width and the draws without an interval, as text."""
-        return f"median width {self.median:.3g}, {self.without:.1%} without"
-
-    @property
     def cells(self) -> tuple[str, ...]:
         """The line as text."""
         covered = "none given" if not self.count else f"{self.covered:.3f}"
-        width = "-" if not self.count else f"{self.width:.3g}"
+        width, median = (f"{x:.3g}" if self.count else "-" for x in (self.width, self.median))
         return (
             f"`{self.interval}`", self.table, self.setting, f"{self.level:g}", covered, width,
-            f"{self.draws}", self.verdict,
+            median, f"{self.without:.1%}", f"{self.draws}", self.verdict,
         )  # fmt: skip
 
 
-HEADERS = ("interval", "table", "setting", "level", "covered", "mean width", "draws", "covers")
+HEADERS = (
+    "interval", "table", "setting", "level", "covered", "mean width", "median width", "without",
+    "draws", "covers",
+)  # fmt: skip
 
 
 def verdict_of(shares: Sequence[float], level: float) -> str:
@@ -355,9 +353,10 @@ def classes(folder: Path | None) -> Iterator[Line]:
         makers["covertype, 7 classes, 3,000 rows"] = partial(_sampled, cover, 3000), (0.1, 1.0)
     for name, (maker, epsilons) in makers.items():
         for epsilon in epsilons:
-            draw = partial(_risk_of_many, maker, epsilon)
-            setting = f"epsilon {epsilon:g}, no map"
-            yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw, 400)
+            for words, feature_map in (("no map", None), ("the default map", "auto")):
+                draw = partial(_risk_of_many, maker, epsilon, feature_map)
+                setting = f"epsilon {epsilon:g}, {words}"
+                yield Line("FactoredClassifier.risk_interval_", name, setting, 0.95, draw, 400)
 
 
 # Rows, their labels, and rows with the chances of their classes on which a model is judged.
@@ -401,10 +400,12 @@ def _mixture(classes: int, rows: int, seed: int) -> Several:
     return mixed, labels, mixed, chances
 
 
-def _risk_of_many(maker: Many, epsilon: float, seed: int) -> Outcome:
+def _risk_of_many(maker: Many, epsilon: float, feature_map: str | None, seed: int) -> Outcome:
     own, labels, judged, chances = maker(seed)
     declared = list(range(chances.shape[1]))
-    owner = sf.MeanOperator(epsilon, _DELTA, classes=declared, mechanism="gaussian", map=None)
+    owner = sf.MeanOperator(
+        epsilon, _DELTA, classes=declared, mechanism="gaussian", map=feature_map
+    )
     release = owner.release(own, labels, ledger=None)
     model = sf.FactoredClassifier().fit_release(release, own)
     low, high = model.risk_interval_
@@ -784,10 +785,12 @@ def store(results: dict[str, Measured]) -> None:
 
 
 def write_page(path: Path, results: dict[str, Measured]) -> None:
-    """Write all lines between the marks of a page."""
+    """Write all lines between the marks of a page; those that no result replaces stay."""
     text = path.read_text()
     start, end = (text.index(mark) for mark in MARKS)
-    rows = [HEADERS, ("---",) * len(HEADERS), *(results[key].cells for key in sorted(results))]
+    before = [tuple(line[2:-2].split(" | ")) for line in text[start:end].splitlines()[4:] if line]
+    lines = {cells[:3]: cells for cells in [*before, *(r.cells for r in results.values())]}
+    rows = [HEADERS, ("---",) * len(HEADERS), *(lines[key] for key in sorted(lines))]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     path.write_text(text[: start + len(MARKS[0])] + "\n\n" + table + "\n\n" + text[end:])
 
@@ -798,19 +801,22 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--draws", type=int, help="of lines that have 400, not so many")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
     results = stored()
     wanted = []
     for part in options.parts.split(","):
         for line in PARTS[part](options.data):
+            if line.draws and options.draws:
+                line = replace(line, draws=options.draws)  # noqa: PLW2901  # the same line
             wanted.append(line.key)
             known = line.key in results and results[line.key].verdict != TOO_FEW
             if options.again or not known:
                 results[line.key] = measure(line)
                 store(results)
             shown = results[line.key]
-            print(" | ".join(shown.cells), shown.spread if line.draws else "", flush=True)
+            print(" | ".join(shown.cells), flush=True)
     too_seldom = [key for key in wanted if results[key].verdict == "too seldom"]
     print(f"{len(too_seldom)} of {len(wanted)} lines cover too seldom", *too_seldom, sep="\n  ")
     if options.page is not None:
