@@ -672,6 +672,10 @@ class Solution:
     iterations: int
 
 
+# Moves of parameters, each with how much the gradient bent along it.
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+
+
 class _Risk:
     """A smooth risk beside sum_j absolute_j |theta_j|; it is not worked out twice at one theta."""
 
@@ -722,6 +726,7 @@ def minimise(
         return float(np.abs(risk.rest(theta)).max())
 
     at, used, value, given = start, 0, np.inf, metric
+    pairs: Pairs = []
     while residual(at) > tol and used < max_iter:
         if risk.absolute.any():
             at, steps, reached = _descend_with_1norm(risk, at, tol, max_iter - used)
@@ -731,7 +736,7 @@ def minimise(
             value = reached
             continue
         patience = cost if metric is None else 2 * cost
-        at, steps, stalled = _descend(
+        at, steps, stalled, pairs = _descend(
             risk, at, metric, tol=tol, cost=patience, most=max_iter - used
         )
         used += steps
@@ -740,9 +745,12 @@ def minimise(
                 at = _polish(risk, at, metric, tol)
                 break
             metric = roots(at)
-    if polished and used < max_iter and residual(at) > tol * _POLISHED_SHARE:
+    goal = tol * _POLISHED_SHARE
+    if polished and used < max_iter and residual(at) > goal and pairs:
+        at = _polish(risk, at, None, goal, pairs)
+    if polished and used < max_iter and residual(at) > goal:
         near = roots(at) if metric is None or metric is given else metric
-        at = _polish(risk, at, near, tol * _POLISHED_SHARE)
+        at = _polish(risk, at, near, goal)
     if not residual(at) <= max(tol, 1e-10) * 10:
         raise OptimisationError(
             f"The solver stopped at a gradient of {residual(at):.2g}, above the goal of {tol:.2g}."
@@ -759,8 +767,10 @@ def _descend(
     tol: float,
     cost: int,
     most: int,
-) -> tuple[np.ndarray, int, bool]:
+) -> tuple[np.ndarray, int, bool, Pairs]:
     """Return the end of some steps of L-BFGS, their number, and whether it found no way on.
+
+    Without a metric also what it remembers of them, which says how the gradient bends.
 
     In the coordinates v = R (theta - start) / s the Hessian is near s^2 I; s = ||R^-T gradient||
     makes the first step, which L-BFGS-B takes of length one, that of Newton. It may stop at
@@ -791,7 +801,14 @@ def _descend(
     options = {"maxiter": most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY_STEPS}
     origin = np.zeros(start.size)
     optimum = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
-    return theta(optimum.x), steps, not ended and steps < most
+    pairs: Pairs = []
+    if metric is None and not risk.absolute.any():
+        last = optimum.hess_inv
+        pairs = [
+            (m.reshape(start.shape), b.reshape(start.shape))
+            for m, b in zip(last.sk, last.yk, strict=True)
+        ]
+    return theta(optimum.x), steps, not ended and steps < most, pairs
 
 
 def _descend_with_1norm(
@@ -821,24 +838,34 @@ def _descend_with_1norm(
     return at, int(optimum.nit), float(optimum.fun)
 
 
-def _polish(risk: _Risk, at: np.ndarray, metric: list[np.ndarray], tol: float) -> np.ndarray:
+def _polish(
+    risk: _Risk,
+    at: np.ndarray,
+    metric: list[np.ndarray] | None,
+    tol: float,
+    pairs: Pairs | None = None,
+) -> np.ndarray:
     """Return the best end of steps that halve the rest, `_Risk.rest`, again and again.
 
     Near a minimiser a risk has no digits left to tell two points apart; its gradient has. So these
     are steps of L-BFGS of length one, without a search along them: those of Newton where the metric
-    is the Hessian.
+    is the Hessian. ``pairs`` of moves and of how the gradient bent are those of steps before.
     """
     if risk.absolute.any():
         return _polish_with_1norm(risk, at, metric, tol)
-    rest, waiting = risk.rest(at), 0
-    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    rest, waiting, pairs = risk.rest(at), 0, list(pairs or [])
+    patience = 10 if metric is not None else 3
     best, least = at, float(np.abs(rest).max())
-    while least > tol and waiting < 10:  # steps without half the rest are the last
+    while least > tol and waiting < patience:  # steps without half the rest are the last
         step, shares = rest, []
         for moved, bent in reversed(pairs):  # Nocedal & Wright 2006, Algorithm 7.4
             shares.append(float(np.vdot(moved, step) / np.vdot(moved, bent)))
             step = step - shares[-1] * bent
-        step = _by_column(metric, _by_column(metric, step, transposed=True), transposed=False)
+        if metric is None:
+            moved, bent = pairs[-1]
+            step = step * float(np.vdot(moved, bent) / np.vdot(bent, bent))
+        else:
+            step = _by_column(metric, _by_column(metric, step, transposed=True), transposed=False)
         for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
             step = step + (share - float(np.vdot(bent, step) / np.vdot(moved, bent))) * moved
         before, at = rest, at - step
