@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 71_960,
+    "lines": 71_987,
     "modules": 182,
     "lone": 25,
     "protocols": 6,
