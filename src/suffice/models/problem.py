@@ -851,7 +851,7 @@ def _polish(
     are steps of L-BFGS of length one, without a search along them: those of Newton where the metric
     is the Hessian. ``pairs`` of moves and of how the gradient bent are those of steps before.
     """
-    if risk.absolute.any():
+    if metric is not None and risk.absolute.any():
         return _polish_with_1norm(risk, at, metric, tol)
     rest, waiting, pairs = risk.rest(at), 0, list(pairs or [])
     patience = 10 if metric is not None else 3
