@@ -32,6 +32,7 @@ from importlib import import_module
 from typing import Any
 
 from suffice._version import __version__
+from suffice.errors import missing_packages
 
 _HOMES = {
     # owner
@@ -112,7 +113,8 @@ def __getattr__(name: str) -> Any:
         return import_module("suffice.errors")
     if name not in _HOMES:
         raise AttributeError(f"module 'suffice' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    with missing_packages():
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value  # the next use finds it at once
     return value
 

@@ -7,6 +7,7 @@
     │   ├── ParameterError                           a parameter outside its domain
     │   │   ├── InvalidParameterError                of an estimator (learner/sklearn_names.py)
     │   │   └── MissingFigureError                   a figure that a model lacks (learner/base.py)
+    │   ├── MissingPackageError                      a part that is not installed
     │   └── TableError                               rows that cannot be used
     │       ├── MissingValuesError                   missing values, and no rule for them
     │       └── StrangeLabelsError                   labels of no class (tables/columns.py)
@@ -36,7 +37,17 @@ grant`` ends when its answer is a counter or a refusal. A message says what to c
 It may name a column, a count or a public parameter; it never contains a record's value.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
+
+# Which extra brings a package. Those of `tables` come with either role.
+_ROLES = "learner]' to learn, or 'suffice[owner"
+_EXTRAS = {
+    "dp_accounting": "owner", "matplotlib": "plot", "mpmath": "owner", "numba": _ROLES,
+    "onnx": "onnx", "opendp": "owner", "pyarrow": _ROLES, "scipy": _ROLES, "sklearn": "learner",
+    "threadpoolctl": _ROLES,
+}  # fmt: skip
 
 
 class SufficeError(Exception):
@@ -55,6 +66,25 @@ class UsageError(SufficeError, ValueError):
 
 class ParameterError(UsageError):
     """A parameter is outside its domain."""
+
+
+class MissingPackageError(UsageError, ImportError):
+    """A package is not installed that this needs. The message names the extra that brings it."""
+
+
+@contextmanager
+def missing_packages() -> Iterator[None]:
+    """Say which extra to install where an import inside fails for want of it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        raise MissingPackageError(
+            f"This needs {package}, which is not installed. Run pip install"
+            f" 'suffice[{_EXTRAS[package]}]'."
+        ) from None
 
 
 class TableError(UsageError):

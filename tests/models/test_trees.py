@@ -67,7 +67,7 @@ def test_any_list_of_nodes_is_refused_or_walked_to_an_end(features, classes):
         return
     trees = BoostedTrees(nodes, np.zeros(len(features)), np.zeros(classes))
     leaves = features.count(-1)
-    assert leaves == len(features) - leaves + len(trees._layout[1])  # one more a tree
+    assert leaves == len(features) - leaves + len(trees.layout[1])  # one more a tree
     assert np.isfinite(trees.scores(np.zeros((2, 3)))).all()
 
 

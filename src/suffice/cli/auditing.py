@@ -62,8 +62,6 @@ def verify(
     ] = None,
 ) -> None:
     """Check who signed a file, and that it is what was granted."""
-    from suffice.owner.ledger.archive import Archive
-    from suffice.owner.ledger.log import Checkpoint
     from suffice.releases.codec import load
     from suffice.releases.signing import verify as verify_release
 
@@ -81,12 +79,17 @@ def verify(
         if export.is_complete:
             say(f"Its log is whole: {export.content.entries:,} entries in one unbroken chain.")
         if checkpoint is not None:
+            from suffice.owner.ledger.log import Checkpoint
+
             older = Checkpoint.load(checkpoint, key)
             export.check_continues(older)
             say(f"The log continues {checkpoint}, which was signed at {older.time}.")
         return
     refuse_unused("with this file, which is no export", {"--checkpoint": checkpoint})
     if head.startswith((CHECKPOINT_HEAD, ARCHIVE_HEAD)):
+        from suffice.owner.ledger.archive import Archive
+        from suffice.owner.ledger.log import Checkpoint
+
         is_archive = head.startswith(ARCHIVE_HEAD)
         refuse_unused("with an archive" if is_archive else "with a checkpoint", answers)
         if key is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from suffice.errors import StorageError, SufficeError
+from suffice.errors import StorageError, SufficeError, missing_packages
 from suffice.plain_text import LOGGER, escaped
 
 Pair = tuple[str, str]
@@ -176,7 +176,8 @@ def owner_warnings() -> Iterator[None]:
 def reported() -> Iterator[None]:
     """Report an error of the library as one line on stderr, and end with its own exit code."""
     try:
-        yield
+        with missing_packages():
+            yield
     except SufficeError as error:
         say(f"suffice: {error}", error=True)
         sys.exit(error.exit_code)

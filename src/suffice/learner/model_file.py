@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from suffice.errors import missing_packages
 from suffice.plain_text import listed, name
 from suffice.releases import codec
 from suffice.releases.release import Release
@@ -25,7 +26,8 @@ class LoadedModel(Release):
     @cached_property
     def model(self) -> Any:
         """The fitted learner, of the class that learnt it, for example `FactoredClassifier`."""
-        from suffice.learner.fit import model_of  # scikit-learn is loaded when it is needed
+        with missing_packages():  # scikit-learn is loaded when it is needed
+            from suffice.learner.fit import model_of
 
         return model_of(self)
 

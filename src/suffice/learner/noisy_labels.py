@@ -27,10 +27,10 @@ from suffice.learner.base import (
     CLASS_WEIGHT,
     FIGURES,
     Classifier,
-    FeatureUnits,
     check_takes_weights,
 )
 from suffice.learner.calibration import Calibration, calibrate_by_labels
+from suffice.learner.portable import Arithmetic, FeatureUnits, arithmetic_of
 from suffice.learner.problem import checked_weights, design_matrix, matching_rows
 from suffice.learner.sklearn_names import (
     HasMethods,
@@ -336,10 +336,7 @@ class NoisyLabelClassifier(Classifier):
             arrays = {"coefficients": weights[:, 1] - weights[:, 0] if two else weights}
             penalty = 1 / (self.estimator_.C * self.releases_[0].rows)
             details |= {"lam": float(penalty), **dict.fromkeys(FIGURES)}
-        elif isinstance(self.estimator_, HistGradientBoostingClassifier):
-            # softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant
-            # cancels.
-            trees = boosted_trees(self.estimator_).rescaled(self.link_.slope, self.link_.shift)
+        elif (trees := self._stored_trees()) is not None:
             kind, pipeline = "tree-model", self.pipeline_
             arrays = {name: getattr(trees, name) for name in _TREE_ARRAYS}
             low, high = self.accuracy_interval_ or (None, None)
@@ -404,6 +401,39 @@ class NoisyLabelClassifier(Classifier):
         if weights is None or weights.shape[1] != 2:
             return weights
         return np.asarray(weights[:, 1] - weights[:, 0])
+
+    def _stored_trees(self) -> BoostedTrees | None:
+        """Return the trees with the link, as a model file holds them; None of other models."""
+        if isinstance(self.estimator_, HistGradientBoostingClassifier):
+            # softmax(slope log softmax(s) + shift) = softmax(slope s + shift): a row's constant
+            # cancels.
+            return boosted_trees(self.estimator_).rescaled(self.link_.slope, self.link_.shift)
+        if isinstance(self.estimator_, StoredEstimator):
+            trees = self.estimator_.scores
+            return trees if isinstance(trees, BoostedTrees) else None
+        return None
+
+    def arithmetic(self) -> Arithmetic:
+        """Return what the model computes of a row, as plain numbers for other programs.
+
+        Raises
+        ------
+        ParameterError
+            If it is neither linear nor boosted trees.
+        NotFittedError
+        """
+        weights = self._linear_weights()
+        if weights is not None:
+            return arithmetic_of(self, weights.reshape(len(weights), -1))
+        trees, fitted = self._stored_trees(), None
+        if trees is None or len(self.estimator_.classes_) < len(self.classes_):
+            raise ParameterError(
+                f"A model of {type(self.estimator_).__name__} is neither linear nor boosted trees"
+                " of all classes, so it stays in Python. Choose hist-gradient-boosting or logistic."
+            )
+        if not isinstance(self.estimator_, StoredEstimator):
+            fitted = (self.estimator_, self.link_.slope, self.link_.shift)
+        return arithmetic_of(self, trees, fitted)
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         """Return log-odds, or one logarithm per class up to a constant."""

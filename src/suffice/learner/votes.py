@@ -12,7 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import CLASS_WEIGHT, Classifier, FeatureUnits, check_takes_weights
+from suffice.errors import ParameterError
+from suffice.learner.base import CLASS_WEIGHT, Classifier, check_takes_weights
+from suffice.learner.portable import Arithmetic, FeatureUnits, arithmetic_of, weights_of
 from suffice.learner.problem import checked_weights, matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
 from suffice.models.simplex import nearest_proportions
@@ -151,6 +153,27 @@ class VoteClassifier(Classifier):
             raise AttributeError("The trained estimator is not linear in all classes: no coef_.")
         coef, intercept = FeatureUnits(self.pipeline_).coefficients(self.estimator_.coef_.T)
         return coef, intercept + self.estimator_.intercept_
+
+    def arithmetic(self) -> Arithmetic:
+        """Return what the model computes of a row, as plain numbers for other programs.
+
+        Raises
+        ------
+        ParameterError
+            If the estimator is not logistic regression of all classes.
+        NotFittedError
+        """
+        check_is_fitted(self)
+        coefficients = getattr(self.estimator_, "coef_", np.zeros((0, 1)))
+        several = len(self.classes_) if len(self.classes_) > 2 else 1
+        if not isinstance(self.estimator_, LogisticRegression) or len(coefficients) != several:
+            raise ParameterError(
+                "Only logistic regression of all classes can leave suffice. Use this model in"
+                " Python: its estimator_ is trained on rows that pipeline_ maps."
+            )
+        weights = weights_of(coefficients.T, self.pipeline_.intercept)
+        weights[-1] += self.estimator_.intercept_
+        return arithmetic_of(self, weights)
 
     @available_if(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
         lambda self: hasattr(self.estimator_, "decision_function")

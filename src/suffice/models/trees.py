@@ -36,7 +36,7 @@ class BoostedTrees:
     baseline: np.ndarray
 
     @cached_property
-    def _layout(self) -> tuple[np.ndarray, np.ndarray]:
+    def layout(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the right child of each node is, and where each tree begins."""
         from suffice.kernels.models import find_right_children
 
@@ -51,7 +51,7 @@ class BoostedTrees:
         """Return the scores (n, K) of rows (n, width)."""
         from suffice.kernels.models import add_tree_scores
 
-        right, roots = self._layout
+        right, roots = self.layout
         scores = np.tile(self.baseline, (len(rows), 1))
         first = 1 if len(self.baseline) == 2 else 0
         groups = first + np.arange(len(roots)) % _trees_in_a_round(len(self.baseline))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, missing_packages
 from suffice.plain_text import markup, name
 from suffice.releases.file import write_whole
 
@@ -59,9 +59,10 @@ def draw_panels(*draws: Draw) -> str:
     and below each other where it is not. The same drawing gives the same bytes; no display is
     needed.
     """
-    import matplotlib as mpl
-    from cycler import cycler
-    from matplotlib.figure import Figure
+    with missing_packages():
+        import matplotlib as mpl
+        from cycler import cycler
+        from matplotlib.figure import Figure
 
     single = len(draws) == 1
     style: dict[Any, Any] = {
