@@ -27,8 +27,6 @@ from suffice.models.trees import BoostedTrees
 from suffice.plain_text import name
 from suffice.tables.pipeline import Column, Pipeline
 
-_NO_CLIP = 1e30  # a bound that no row of numbers reaches
-
 
 @dataclass(frozen=True, eq=False)
 class FeatureUnits:
@@ -176,7 +174,7 @@ class Arithmetic:
     @property
     def clips(self) -> bool:
         """Whether long rows are shortened."""
-        return self.pipeline.bound < _NO_CLIP
+        return self.pipeline.bound < 1e30  # no row of numbers is longer
 
     @cached_property
     def affine(self) -> tuple[np.ndarray, np.ndarray]:
