@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 71_987,
-    "modules": 182,
+    "lines": 72_583,
+    "modules": 183,
     "lone": 25,
     "protocols": 6,
     "constants": 459,
