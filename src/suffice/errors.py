@@ -72,19 +72,24 @@ class MissingPackageError(UsageError, ImportError):
     """A package is not installed that this needs. The message names the extra that brings it."""
 
 
+def missing_package(error: ModuleNotFoundError) -> ImportError:
+    """Return the error that says which extra brings a package; of others the error itself."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return error
+    return MissingPackageError(
+        f"This needs {package}, which is not installed. Run pip install"
+        f" 'suffice[{_EXTRAS[package]}]'."
+    )
+
+
 @contextmanager
 def missing_packages() -> Iterator[None]:
     """Say which extra to install where an import inside fails for want of it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
-            raise
-        raise MissingPackageError(
-            f"This needs {package}, which is not installed. Run pip install"
-            f" 'suffice[{_EXTRAS[package]}]'."
-        ) from None
+        raise missing_package(error) from None
 
 
 class TableError(UsageError):

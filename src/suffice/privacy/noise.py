@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from suffice.errors import ParameterError, missing_packages
+from suffice.errors import ParameterError, missing_package
 from suffice.privacy import events, randomness
 from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
@@ -115,11 +115,13 @@ def _measurement(law: str, dimension: int, scale: float) -> Any:
     Its own modules are imported, since its prelude takes a second: that imports scikit-learn,
     polars and pandas where they are installed.
     """
-    with missing_packages():
+    try:
         from opendp.domains import atom_domain, vector_domain
         from opendp.measurements import make_gaussian, make_laplace
         from opendp.metrics import l1_distance, l2_distance
         from opendp.mod import enable_features
+    except ModuleNotFoundError as error:
+        raise missing_package(error) from None
 
     enable_features("contrib")  # opendp's flag for constructors whose proof is not yet vetted
     integers = vector_domain(atom_domain(T="i64"), size=dimension)
