@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import suffice as sf
 from suffice.errors import ParameterError, TableError
-from suffice.learner.portable import FeatureUnits
+from suffice.learner.base import FeatureUnits
 from suffice.learner.problem import feature_batches
 
 ROWS = 240

@@ -11,6 +11,12 @@ largest w_k p_k, of least expected cost (Elkan 2001, Section 1). Probabilities, 
 coefficients stay those of the population. A logistic model that is trained with weighted rows has
 the same decisions, if it is right: weights multiply odds. So no label is needed, and any model with
 probabilities can take weights, also after it was fitted.
+
+Features: a model's own coordinates (``theta_``) are standardised, and rows that are too long are
+clipped. Users know their columns in other units. Where the way from columns to coordinates is
+affine, coefficients become those of the columns: numbers as they are, and one indicator (0 or 1)
+for each category. Maps that are not affine (ranks, polynomials, random features) stay: coefficients
+are then those of the mapped features, before they are standardised.
 """
 
 import inspect
@@ -18,7 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -40,14 +46,7 @@ from suffice.engines.engine import fold
 from suffice.engines.summary import PublicSummary, Sample, Summary, fit_pipeline
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.calibration import class_probabilities
-from suffice.learner.portable import (
-    Arithmetic,
-    FeatureUnits,
-    arithmetic_of,
-    as_onnx,
-    as_pipeline,
-    weights_of,
-)
+from suffice.learner.portable import Arithmetic, arithmetic_of, as_onnx, as_pipeline, weights_of
 from suffice.learner.problem import (
     checked_weights,
     design_matrix,
@@ -293,6 +292,106 @@ def _weighted_summary(summary: Summary, batch: pa.RecordBatch, weights: np.ndarr
     )
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureUnits:
+    """Computes coefficients of features in the user's units from those of standardised ones.
+
+        z = A f + b,   <theta, z> = <A^T theta, f> + <theta, b>
+
+    f are the features of a row, z its coordinates before clipping and without the intercept, as the
+    pipeline makes them of raw rows.
+    """
+
+    pipeline: Pipeline
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the features are the columns themselves, and indicators of their categories."""
+        feature_map = self.pipeline.map
+        return feature_map is None or feature_map.kind in ("pca", "whiten")
+
+    @cached_property
+    def encoding(self) -> Pipeline:
+        """The pipeline whose encoded columns are the features."""
+        if self.pipeline.map is None or not self.is_affine:
+            return self.pipeline
+        width = self.pipeline.map.width
+        return replace(self.pipeline, map=None, mean=np.zeros(width), scale=np.ones(width))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, for example ``age`` or ``ward=north``."""
+        return replace(self.encoding, intercept=0.0).outputs
+
+    @property
+    def scales(self) -> np.ndarray:
+        """The size of one step of each feature, by which rows were scaled."""
+        feature_map = self.pipeline.map
+        if feature_map is not None and self.is_affine:
+            return feature_map.arrays["spread"]
+        return self.pipeline.scale
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """How coordinates follow features: A of shape (d, p)."""
+        by_scale = np.diag(1 / self.pipeline.scale)
+        feature_map = self.pipeline.map
+        if feature_map is None or not self.is_affine:
+            return by_scale
+        return by_scale @ (feature_map.arrays["components"] / feature_map.arrays["spread"])
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """The coordinates b of a row whose features are all zero, (d,)."""
+        feature_map = self.pipeline.map
+        shift = self.pipeline.mean
+        if feature_map is not None and self.is_affine:
+            centre = feature_map.arrays["centre"] / feature_map.arrays["spread"]
+            shift = shift + feature_map.arrays["components"] @ centre
+        return -shift / self.pipeline.scale
+
+    def shortened(self, features: np.ndarray) -> np.ndarray:
+        """Return features (n, p) with the rows that the pipeline clips moved towards the centre.
+
+            s = min(1, bound / |z|),   A (centre + s (f - centre)) + b = s z
+
+        So the coordinates of what is returned are those that the model reads. The centre are the
+        features of a row whose coordinates are all zero, A centre + b = 0.
+        """
+        if self.pipeline.map is None or not self.is_affine:
+            centre = self.pipeline.mean
+        else:
+            centre = np.linalg.lstsq(self.matrix, -self.offset, rcond=None)[0]
+        norms = np.linalg.norm(features @ self.matrix.T + self.offset, axis=1)
+        far = norms > self.pipeline.bound
+        moved = features.copy()
+        share = (self.pipeline.bound / norms[far])[:, None]
+        moved[far] = centre + share * (features[far] - centre)
+        return moved
+
+    def basis(self) -> np.ndarray:
+        """Return the matrix (p + 1, d + 1) that turns theta into coefficients and intercept.
+
+        Without an intercept in the pipeline it has the shape (p + 1, d).
+        """
+        width, features = self.matrix.shape
+        constant = self.pipeline.intercept > 0
+        whole = np.zeros((features + 1, width + constant))
+        whole[:features, :width] = self.matrix.T
+        whole[features, :width] = self.offset
+        if constant:
+            whole[features, width] = self.pipeline.intercept
+        return whole
+
+    def coefficients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``coef_`` (1, p) or (K, p) and ``intercept_`` (1,) or (K,) of weights theta.
+
+        ``theta`` (d,) or (d, K) has the weight of the pipeline's intercept too, if there is one.
+        """
+        whole = self.basis() @ theta.reshape(len(theta), -1)
+        return whole[:-1].T, whole[-1]
+
+
 @dataclass(frozen=True)
 class Coefficient:
     """One coefficient of a linear model."""
@@ -533,7 +632,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         NotFittedError
         """
         check_is_fitted(self)
-        return arithmetic_of(self, weights_of(self.theta_, self.pipeline_.intercept))
+        return arithmetic_of(
+            self, FeatureUnits(self.pipeline_), weights_of(self.theta_, self.pipeline_.intercept)
+        )
 
     def to_sklearn(self) -> Any:
         """Return a plain scikit-learn pipeline with the same predictions.

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError
 from suffice.kernels.models import softmax_shares
-from suffice.learner.base import LinearModel, MissingFigureError
+from suffice.learner.base import FeatureUnits, LinearModel, MissingFigureError
 from suffice.learner.calibration import (
     ProductPrior,
     calibrate_by_product,
@@ -34,7 +34,6 @@ from suffice.learner.calibration import (
 )
 from suffice.learner.denoise import WIDEST_DECOMPOSED, Denoiser
 from suffice.learner.penalty import least_ridge, optimism, spreads
-from suffice.learner.portable import FeatureUnits
 from suffice.learner.problem import side_by_side
 from suffice.models.problem import FactoredProblem
 from suffice.releases.release import Covariance

@@ -33,13 +33,13 @@ from suffice.learner.base import (
     FIGURES,
     HIDDEN,
     MOMENTS_HAVE_NONE,
+    FeatureUnits,
     Learner,
     LinearModel,
     refuse_weights,
 )
 from suffice.learner.calibration import class_probabilities
 from suffice.learner.operator import MAJORITY_HIDDEN
-from suffice.learner.portable import FeatureUnits
 from suffice.learner.problem import (
     NoiseWarning,
     checked_weights,

@@ -27,10 +27,11 @@ from suffice.learner.base import (
     CLASS_WEIGHT,
     FIGURES,
     Classifier,
+    FeatureUnits,
     check_takes_weights,
 )
 from suffice.learner.calibration import Calibration, calibrate_by_labels
-from suffice.learner.portable import Arithmetic, FeatureUnits, arithmetic_of
+from suffice.learner.portable import Arithmetic, arithmetic_of
 from suffice.learner.problem import checked_weights, design_matrix, matching_rows
 from suffice.learner.sklearn_names import (
     HasMethods,
@@ -424,7 +425,9 @@ class NoisyLabelClassifier(Classifier):
         """
         weights = self._linear_weights()
         if weights is not None:
-            return arithmetic_of(self, weights.reshape(len(weights), -1))
+            return arithmetic_of(
+                self, FeatureUnits(self.pipeline_), weights.reshape(len(weights), -1)
+            )
         trees, fitted = self._stored_trees(), None
         if trees is None or len(self.estimator_.classes_) < len(self.classes_):
             raise ParameterError(
@@ -433,7 +436,7 @@ class NoisyLabelClassifier(Classifier):
             )
         if not isinstance(self.estimator_, StoredEstimator):
             fitted = (self.estimator_, self.link_.slope, self.link_.shift)
-        return arithmetic_of(self, trees, fitted)
+        return arithmetic_of(self, FeatureUnits(self.pipeline_), trees, fitted)
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         """Return log-odds, or one logarithm per class up to a constant."""

@@ -1,12 +1,6 @@
-"""Models as other programs run them: coefficients of columns, a scikit-learn pipeline, ONNX.
+"""Models as other programs run them: a scikit-learn pipeline, or an ONNX graph.
 
-Features: a model's own coordinates (``theta_``) are standardised, and rows that are too long are
-clipped. Users know their columns in other units. Where the way from columns to coordinates is
-affine, coefficients become those of the columns: numbers as they are, and one indicator (0 or 1)
-for each category. Maps that are not affine (ranks, polynomials, random features) stay: coefficients
-are then those of the mapped features, before they are standardised.
-
-Elsewhere: what a model computes of a row is
+What a model computes of a row is
 
     e = numbers with missing ones filled, indicators of categories and of missing ones
     z = A e + b,   z min(1, bound / |z|),   scores = W z + w, or trees of z
@@ -16,7 +10,7 @@ of suffice is needed to run them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -29,112 +23,12 @@ from suffice.tables.pipeline import Column, Pipeline
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureUnits:
-    """Computes coefficients of features in the user's units from those of standardised ones.
-
-        z = A f + b,   <theta, z> = <A^T theta, f> + <theta, b>
-
-    f are the features of a row, z its coordinates before clipping and without the intercept, as the
-    pipeline makes them of raw rows.
-    """
-
-    pipeline: Pipeline
-
-    @property
-    def is_affine(self) -> bool:
-        """Whether the features are the columns themselves, and indicators of their categories."""
-        feature_map = self.pipeline.map
-        return feature_map is None or feature_map.kind in ("pca", "whiten")
-
-    @cached_property
-    def encoding(self) -> Pipeline:
-        """The pipeline whose encoded columns are the features."""
-        if self.pipeline.map is None or not self.is_affine:
-            return self.pipeline
-        width = self.pipeline.map.width
-        return replace(self.pipeline, map=None, mean=np.zeros(width), scale=np.ones(width))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the features, for example ``age`` or ``ward=north``."""
-        return replace(self.encoding, intercept=0.0).outputs
-
-    @property
-    def scales(self) -> np.ndarray:
-        """The size of one step of each feature, by which rows were scaled."""
-        feature_map = self.pipeline.map
-        if feature_map is not None and self.is_affine:
-            return feature_map.arrays["spread"]
-        return self.pipeline.scale
-
-    @cached_property
-    def matrix(self) -> np.ndarray:
-        """How coordinates follow features: A of shape (d, p)."""
-        by_scale = np.diag(1 / self.pipeline.scale)
-        feature_map = self.pipeline.map
-        if feature_map is None or not self.is_affine:
-            return by_scale
-        return by_scale @ (feature_map.arrays["components"] / feature_map.arrays["spread"])
-
-    @cached_property
-    def offset(self) -> np.ndarray:
-        """The coordinates b of a row whose features are all zero, (d,)."""
-        feature_map = self.pipeline.map
-        shift = self.pipeline.mean
-        if feature_map is not None and self.is_affine:
-            centre = feature_map.arrays["centre"] / feature_map.arrays["spread"]
-            shift = shift + feature_map.arrays["components"] @ centre
-        return -shift / self.pipeline.scale
-
-    def shortened(self, features: np.ndarray) -> np.ndarray:
-        """Return features (n, p) with the rows that the pipeline clips moved towards the centre.
-
-            s = min(1, bound / |z|),   A (centre + s (f - centre)) + b = s z
-
-        So the coordinates of what is returned are those that the model reads. The centre are the
-        features of a row whose coordinates are all zero, A centre + b = 0.
-        """
-        if self.pipeline.map is None or not self.is_affine:
-            centre = self.pipeline.mean
-        else:
-            centre = np.linalg.lstsq(self.matrix, -self.offset, rcond=None)[0]
-        norms = np.linalg.norm(features @ self.matrix.T + self.offset, axis=1)
-        far = norms > self.pipeline.bound
-        moved = features.copy()
-        share = (self.pipeline.bound / norms[far])[:, None]
-        moved[far] = centre + share * (features[far] - centre)
-        return moved
-
-    def basis(self) -> np.ndarray:
-        """Return the matrix (p + 1, d + 1) that turns theta into coefficients and intercept.
-
-        Without an intercept in the pipeline it has the shape (p + 1, d).
-        """
-        width, features = self.matrix.shape
-        constant = self.pipeline.intercept > 0
-        whole = np.zeros((features + 1, width + constant))
-        whole[:features, :width] = self.matrix.T
-        whole[features, :width] = self.offset
-        if constant:
-            whole[features, width] = self.pipeline.intercept
-        return whole
-
-    def coefficients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``coef_`` (1, p) or (K, p) and ``intercept_`` (1,) or (K,) of weights theta.
-
-        ``theta`` (d,) or (d, K) has the weight of the pipeline's intercept too, if there is one.
-        """
-        whole = self.basis() @ theta.reshape(len(theta), -1)
-        return whole[:-1].T, whole[-1]
-
-
-@dataclass(frozen=True, eq=False)
 class Arithmetic:
     """Computes what a fitted model does, as numbers that any program can use.
 
     Parameters
     ----------
-    pipeline : Pipeline
+    units : FeatureUnits
         How columns become coordinates.
     scores : ndarray or BoostedTrees
         Weights (d + 1, K) of the coordinates and a constant, or trees of them. Of two classes, and
@@ -149,7 +43,7 @@ class Arithmetic:
         Trees as scikit-learn fitted them, and slope and shift of the link behind them.
     """
 
-    pipeline: Pipeline
+    units: Any
     scores: np.ndarray | BoostedTrees
     classes: np.ndarray | None
     limits: tuple[float, float] | None = None
@@ -163,13 +57,19 @@ class Arithmetic:
                 f"Column {name(dated[0])} holds dates, which suffice alone counts as this model"
                 " does. Use the model with suffice, or release without this column."
             )
-        if not FeatureUnits(self.pipeline).is_affine:
+        if not self.units.is_affine:
             assert self.pipeline.map is not None  # noqa: S101  # for the type checker
             raise ParameterError(
                 f"This model reads columns through the feature map {self.pipeline.map.kind}, which"
                 " other programs do not have. Use it with suffice, or learn from a release without"
                 " a map (map=None, --linear)."
             )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline of the model."""
+        found: Pipeline = self.units.pipeline
+        return found
 
     @property
     def clips(self) -> bool:
@@ -179,10 +79,9 @@ class Arithmetic:
     @cached_property
     def affine(self) -> tuple[np.ndarray, np.ndarray]:
         """The matrix A (d, cells) and the offset b, of numbers and indicators."""
-        units, columns = FeatureUnits(self.pipeline), self.pipeline.columns
-        fill = self.pipeline.fill
+        units, fill = self.units, self.pipeline.fill
         blocks, constants, first = [], [], 0
-        for column in columns:
+        for column in self.pipeline.columns:
             width = len(column.outputs)
             filled = np.zeros(width) if fill is None else fill[first : first + width]
             blocks.append(indicators(column, filled))
@@ -213,7 +112,9 @@ def indicators(column: Column, fill: np.ndarray) -> np.ndarray:
     return block
 
 
-def arithmetic_of(model: Any, scores: np.ndarray | BoostedTrees, fitted: Any = None) -> Arithmetic:
+def arithmetic_of(
+    model: Any, units: Any, scores: np.ndarray | BoostedTrees, fitted: Any = None
+) -> Arithmetic:
     """Return what a fitted learner computes; raise where other programs cannot."""
     if getattr(model, "class_weight", None) is not None:
         raise ParameterError(
@@ -227,7 +128,7 @@ def arithmetic_of(model: Any, scores: np.ndarray | BoostedTrees, fitted: Any = N
         stated = model._probabilities(some[:, 1] - some[:, 0] if len(classes) == 2 else some)  # noqa: SLF001
         has_link = np.allclose(stated, plain, rtol=1e-12, atol=0)
     held = None if limits is None else limits[1:]
-    return Arithmetic(model.pipeline_, scores, classes, held, has_link, fitted)
+    return Arithmetic(units, scores, classes, held, has_link, fitted)
 
 
 def weights_of(theta: np.ndarray, constant: float) -> np.ndarray:

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
-from suffice.learner.base import CLASS_WEIGHT, Classifier, check_takes_weights
-from suffice.learner.portable import Arithmetic, FeatureUnits, arithmetic_of, weights_of
+from suffice.learner.base import CLASS_WEIGHT, Classifier, FeatureUnits, check_takes_weights
+from suffice.learner.portable import Arithmetic, arithmetic_of, weights_of
 from suffice.learner.problem import checked_weights, matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
 from suffice.models.simplex import nearest_proportions
@@ -173,7 +173,7 @@ class VoteClassifier(Classifier):
             )
         weights = weights_of(coefficients.T, self.pipeline_.intercept)
         weights[-1] += self.estimator_.intercept_
-        return arithmetic_of(self, weights)
+        return arithmetic_of(self, FeatureUnits(self.pipeline_), weights)
 
     @available_if(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
         lambda self: hasattr(self.estimator_, "decision_function")
