@@ -93,3 +93,14 @@ def test_what_does_not_say_its_size_is_read_up_to_the_limit(tmp_path):
         else:
             assert read_bounded(path, most) == data
         writer.join()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_pipe_is_written_to_and_stays(tmp_path, overwrite):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # so that a writer does not wait
+    write_whole(pipe, b"all of it", overwrite=overwrite)
+    assert os.read(reader, 100) == b"all of it"
+    os.close(reader)
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]

@@ -46,9 +46,13 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, overwrite: bool =
     """Write ``data`` to a temporary neighbour, make it durable, then give it its name.
 
     Without ``overwrite`` a file of that name is never replaced, not even one that another process
-    makes at the same moment: then `StorageError` is raised, and that file stays as it is.
+    makes at the same moment: then `StorageError` is raised, and that file stays as it is. A device
+    or a pipe is written to: root that replaced /dev/null would take it from the whole machine.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            path.write_bytes(data)
+            return
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}.") from None
