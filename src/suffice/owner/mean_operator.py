@@ -795,6 +795,12 @@ class NoisySums(LabelProcedure[ExactSums]):
         rows, shape = self.public.rows, self.best.shape
         return ExactSums(rows, self.public.classes, shape, self.people, identified=identified)
 
+    def foreseen(self) -> ExactSums:
+        """Return sums of the public rows, all under the first class: their reach sets the noise."""
+        exact, rows = self.accumulator(identified=False), self.public.rows
+        fold(unlabelled_batches(rows.table, rows.roles.features), exact)
+        return exact
+
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
         epsilon, delta = self.request["epsilon"], self.request["delta"]
@@ -1234,8 +1240,7 @@ class MeanOperator(LabelMechanism):
         public = self.public(PublicSource(data, label=label, features=features))
         procedure: Any = self.choose(public)
         rows, classes = public.rows, len(public.classes)
-        exact = procedure.accumulator(identified=False)
-        fold(unlabelled_batches(rows.table, rows.roles.features), exact)
+        exact = procedure.foreseen()
         (guarantee,) = procedure.guarantees(exact)
         best = procedure.best
         if self.balance is not None:

@@ -332,6 +332,10 @@ class Procedure(ABC, Generic[E]):
     def accumulator(self, *, identified: bool) -> E:
         """Return an empty statistic; ``identified``: a ledger must recognise the data."""
 
+    def foreseen(self) -> E:
+        """Return a statistic that has taken in what is public of the rows, and nothing private."""
+        return self.accumulator(identified=False)
+
     def parts(self, public: Public) -> Sequence[BatchPart]:
         """Return the private batches in parts; one stream, where they must stay here."""
         parts = public.parts()
@@ -566,7 +570,7 @@ class Mechanism(ABC, Generic[P]):
         guarantees: list[Guarantee] = []
         for request in requests:
             procedure = request.choose(request.public(source))
-            guarantees += procedure.guarantees(procedure.accumulator(identified=False))
+            guarantees += procedure.guarantees(procedure.foreseen())
         rows = [guarantee.to_json() for guarantee in guarantees]
         return Plan(
             title="What a release would guarantee; no private cell was read",

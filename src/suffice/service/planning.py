@@ -72,7 +72,7 @@ def foresee(settings: Settings, stored: StoredProposal) -> Foresight:
         subject, person = served.sheet, None
     mechanism, source = procedure_of(proposal, subject, label=served.label, person=person)
     procedure = mechanism.choose(mechanism.public(source))
-    guarantees = procedure.guarantees(procedure.accumulator(identified=False))
+    guarantees = procedure.guarantees(procedure.foreseen())
     if proposal.kind not in _FORECAST:
         return Foresight(guarantees)
     plan = mechanism.plan(source)
