@@ -1,4 +1,4 @@
-"""Draw the accuracy table of the README as docs/images/utility.svg.
+"""Draw the accuracy table of docs/accuracy.md as docs/images/utility.svg.
 
 ``python docs/accuracy_figure.py`` writes the drawing; ``--check`` fails if it is not up to date.
 """
@@ -37,7 +37,7 @@ class Accuracy:
 
 
 def accuracies(readme: str) -> list[Accuracy]:
-    """Return the rows of the README's accuracy table."""
+    """Return the rows of the accuracy table."""
     table = readme[readme.index("| data set |") :].split("\n\n", maxsplit=1)[0].splitlines()[2:]
     cells = [re.split(r"\s*\|\s*", row.strip("| ")) for row in table]
     return [
@@ -114,7 +114,7 @@ def _legend() -> list[str]:
 
 def main() -> int:
     """Write the drawing, or compare it."""
-    drawing = picture(accuracies((ROOT / "README.md").read_text()))
+    drawing = picture(accuracies((ROOT / "docs" / "accuracy.md").read_text()))
     if "--check" in sys.argv:
         return int(PICTURE.read_text() != drawing)
     PICTURE.write_text(drawing)

@@ -6,11 +6,9 @@ import suffice as sf
 
 X, y = load_breast_cancer(return_X_y=True)  # the rows are public, the labels are private
 
-# The owner predicts the accuracy (this reads no label), sets a budget, and makes the release.
-plan = sf.plan_mean_operator(X, epsilon=1.0, delta=1e-6)
+# The owner opens a budget once. A release is charged to it, and is all that leaves.
 ledger = sf.Ledger("clinic.ledger", {"diagnosis": sf.Budget(epsilon=2.0, delta=1e-5)})
-mechanism = sf.MeanOperator(epsilon=1.0, delta=1e-6)
-release = mechanism.release(X, y, ledger=ledger, dataset="diagnosis")
+release = sf.release(X, y, private="labels", epsilon=1, ledger=ledger, dataset="diagnosis")
 release.save("diagnosis.suffice")
 
 # The learner has the file and the public rows.

@@ -107,7 +107,7 @@ def test_limits_are_what_the_readme_prints(monkeypatch):
     for name in ("label_privacy", "harness"):
         sys.modules.pop(name, None)
     assert set(costs) == {1.0, 0.1, 0.05}
-    text = (BENCH.parents[1] / "README.md").read_text()
+    text = (BENCH.parents[1] / "docs" / "accuracy.md").read_text()
     assert f"epsilon = 1 costs at most {costs[1.0]:g} percentage points of accuracy" in text
 
 

@@ -9,7 +9,7 @@ a rival the best setting is taken in hindsight, by its mean test accuracy in the
 automatic. Rivals' noise is numpy's: a simulation, never a release. A run with the same --store goes
 on where another ended; the store says with which commit and machine. diffprivlib runs in an
 environment of its own, which the first run makes (lab/bench/peers); "objective, pure" is its
-algorithm. The last table is README's, and --table prints it alone from the store.
+algorithm. The last table is that of docs/accuracy.md, and --table prints it alone from the store.
 """
 
 import argparse
@@ -47,7 +47,7 @@ _OURS_LOCALLY = ("noisy labels, logistic", "noisy labels")
 _OURS_BY_LABEL = (
     "default", "operator", "operator of ranks", "operator of ranks, degree 2", *_OURS_LOCALLY,
 )  # fmt: skip
-# The last table, which is README's.
+# The last table, which is that of docs/accuracy.md.
 _RECORD_TITLES = {
     "diffprivlib": "diffprivlib",
     "adassp": "AdaSSP",
