@@ -179,10 +179,11 @@ class Sessions:
         return session
 
     def find_asker(self, request: Request) -> Session:
-        """Return the session of whoever may see the pages of surveys."""
+        """Return the session of whoever may see the pages of surveys: of all of them, or of none."""
         session = self.find_anybody(request)
         if session.token.role not in _ASKERS:
             raise Problem(HTTPStatus.FORBIDDEN, "This page is for organisers of surveys.")
+        check_covers_all(session.token)
         return session
 
     def find_anybody(self, request: Request) -> Session:
