@@ -4,7 +4,7 @@ Both get the same bytes of a survey and the same random bytes. They must give th
 byte by byte, after as many random bytes, or refuse the survey with the same sentence. Random
 surveys alone would not notice some slips, so crafted ones come first: ties, powers of two, zeros
 that are drawn with a sign, large tables. Faults are planted in copies of the JavaScript: each must
-be noticed. The JavaScript runs in QuickJS.
+be noticed. The JavaScript runs in QuickJS, and as an audit in Chromium.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 import quickjs
+from browsing import needs_browser, open_browser
 
 from suffice import participant
 
@@ -45,16 +46,20 @@ LONGEST = 1500  # random bytes that are at hand for one sheet
 ANSWER_WORDS = ["no", "yes", "Größe", "あ", "\U0001f600", "a b", '"', "\\", "<b>", "é", "None", "7"]
 
 
+def handed(data, truths, streams) -> list[str]:
+    """Return a survey, truths and random bytes as the function `outcome` takes them."""
+    written = [[name, str(truth)] for name, truth in truths.items()]
+    return [data.hex(), json.dumps(written), json.dumps([stream.hex() for stream in streams])]
+
+
 def running(source: str):
     """Return the function `outcome` of a JavaScript program, on the same arguments as `ours`."""
     context = quickjs.Context()
     context.eval(source + HARNESS)
     call = context.get("outcome")
 
-    def outcome(data, truths, streams):
-        written = [[name, str(truth)] for name, truth in truths.items()]
-        texts = json.dumps([stream.hex() for stream in streams])
-        return json.loads(call(data.hex(), json.dumps(written), texts))
+    def outcome(*arguments):
+        return json.loads(call(*handed(*arguments)))
 
     outcome.context = context  # it lives as long as the function
     return outcome
@@ -421,24 +426,50 @@ def twin():
     return running(SOURCE)
 
 
-def compare(twin, surveys: int, sheets: int) -> int:
-    """Return how many answers both drew, after comparing them and all random bytes taken."""
-    count = 0
+def compare(twin, surveys: int, sheets: int) -> tuple[int, int]:
+    """Return how many surveys both read, and answers both drew from the same random bytes.
+
+    The JavaScript refuses a survey whose sentences are not its own: to read it is to agree in them.
+    """
+    read, count = 0, 0
     for arguments in draws(surveys, sheets):
         expected, found = ours(*arguments), twin(*arguments)
         assert not isinstance(expected, str), expected
         assert agree(expected, found), (arguments[0].decode(), expected, found)
+        read += 1
         count += len(arguments[1]) * len(expected["sheets"])
-    return count
+    return read, count
 
 
 def test_both_draw_the_same_from_the_same_bytes(twin):
-    assert compare(twin, 37, 5) >= 1000
+    assert compare(twin, 37, 5)[1] >= 1000
+
+
+def full(twin) -> None:
+    """Compare 10,000 answers, and the words or refusals of 1,000 surveys."""
+    read, drawn = compare(twin, 1000, 5)
+    for data in refusals():
+        assert agree(ours(data, TRUTHS, []), twin(data, TRUTHS, [])), data.decode(errors="replace")
+    assert read >= 1000
+    assert drawn >= 10_000
 
 
 @pytest.mark.audit
 def test_both_draw_the_same_from_the_same_bytes_ten_thousand_times(twin):
-    assert compare(twin, 1000, 5) >= 10_000
+    full(twin)
+
+
+@pytest.mark.audit
+@needs_browser
+def test_a_browser_draws_the_same_ten_thousand_times():
+    with open_browser() as browser:
+        page = browser.new_page()
+        page.add_script_tag(content=SOURCE + HARNESS)
+
+        def outcome(*arguments):
+            return json.loads(page.evaluate("(given) => outcome(...given)", handed(*arguments)))
+
+        full(outcome)
 
 
 @pytest.mark.audit

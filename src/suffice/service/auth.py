@@ -179,7 +179,7 @@ class Sessions:
         return session
 
     def find_asker(self, request: Request) -> Session:
-        """Return the session of whoever may see the pages of surveys: of all of them, or of none."""
+        """Return the session of whoever may see the pages of surveys, which no scope names."""
         session = self.find_anybody(request)
         if session.token.role not in _ASKERS:
             raise Problem(HTTPStatus.FORBIDDEN, "This page is for organisers of surveys.")

@@ -424,8 +424,8 @@ def install_asking(app: FastAPI, service: Service, door: Door) -> None:
             found=[(texts.get(one.name, one.name), one) for one in found],
         )
 
-    @pages.get("/surveys/{digest}/results.csv")
-    def exported(digest: Digest, session: asker) -> Response:
+    @pages.get("/surveys/{digest}/results.csv", dependencies=[Depends(sessions.find_asker)])
+    def exported(digest: Digest) -> Response:
         text = StringIO()
         writer = csv.writer(text)
         writer.writerow(("question", "answer", "what", "estimate", "low", "high", "level"))
