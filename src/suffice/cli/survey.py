@@ -368,7 +368,7 @@ def open_for_people(
     file, and keep the file secret. Open the survey again for more invitations. A trial has links of
     its own, and ends when the survey is opened.
     """
-    from suffice.owner.answers import new_invitations, trial_of
+    from suffice.owner.answers import links_of, new_invitations, trial_of
     from suffice.owner.survey import load_survey, open_survey
     from suffice.releases.file import write_whole
 
@@ -380,10 +380,7 @@ def open_for_people(
     link = f"{address.rstrip('/')}/surveys/{trial_of(loaded.id) if trial else loaded.id}"
     made = None if invitations is None else new_invitations(invitations)
     if output is not None:
-        rows = ["invitation,link", *(f"{text},{link}#{text}" for text in made or ())]
-        write_whole(
-            output, "".join(f"{row}\n" for row in rows).encode(), overwrite=False, mode=0o600
-        )
+        write_whole(output, links_of(link, made or ()).encode(), overwrite=False, mode=0o600)
     open_survey(loaded, settings.ledger, store, made, trial=trial)
     show_pairs([("survey", loaded.id), ("page", link), ("invitations", str(output or "none"))])
 

@@ -103,6 +103,19 @@ def new_invitations(count: int) -> list[str]:
     return [words[start : start + 32] for start in range(0, len(words), 32)]
 
 
+def links_of(page: str, invitations: Sequence[str]) -> str:
+    """Return the links of invitations to the page of a survey, as the lines of a CSV file.
+
+    Examples
+    --------
+    >>> print(links_of("https://clinic.example/surveys/1", ["5f3a"]))
+    invitation,link
+    5f3a,https://clinic.example/surveys/1#5f3a
+    <BLANKLINE>
+    """
+    return "".join(["invitation,link\n", *(f"{text},{page}#{text}\n" for text in invitations)])
+
+
 class Opened(NamedTuple):
     """A survey of the store."""
 

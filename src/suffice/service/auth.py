@@ -186,6 +186,13 @@ class Sessions:
         check_covers_all(session.token)
         return session
 
+    def find_organiser(self, request: Request) -> Session:
+        """Return the session of whoever may open and close surveys."""
+        session = self.find_asker(request)
+        if session.token.role is Role.OFFICER:
+            raise Problem(HTTPStatus.FORBIDDEN, "Officers read, and change nothing.")
+        return session
+
     def find_anybody(self, request: Request) -> Session:
         """Return the session of a request; one whose token has ended has ended too."""
         row = self._records.session(secret_hash(request.cookies.get(_COOKIE, "")))

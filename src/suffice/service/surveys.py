@@ -27,7 +27,15 @@ from starlette.concurrency import run_in_threadpool
 from suffice import options, strict_json
 from suffice.errors import CorruptFileError, ParameterError, SufficeError
 from suffice.learner.frequencies import release_frequencies, release_means
-from suffice.owner.answers import AnswerStore, Opened, Outcome, Sent
+from suffice.owner.answers import (
+    AnswerStore,
+    Opened,
+    Outcome,
+    Sent,
+    links_of,
+    new_invitations,
+    trial_of,
+)
 from suffice.owner.ledger.tokens import Role, Token, utc_now
 from suffice.owner.parties.rounds import Delivery, RoundStore, SignedRound
 from suffice.owner.survey import (
@@ -36,12 +44,16 @@ from suffice.owner.survey import (
     load_survey,
     name_in_ledger,
     new_survey,
+    open_survey,
     plan_survey,
+    release_survey,
     variance_of,
 )
 from suffice.owner.survey_page import page_of
-from suffice.participant import ABOUT, Number, Survey
+from suffice.participant import ABOUT, MOST_BYTES, Number, Survey
 from suffice.releases.codec import decode
+from suffice.releases.release import encode
+from suffice.releases.signing import sign
 from suffice.service.api import (
     BEARER,
     FAILURES,
@@ -287,6 +299,12 @@ def estimates_of(body: bytes, data: bytes) -> list[Estimate]:
     return found
 
 
+def attached(name: str, text: str) -> Response:
+    """Return a CSV file that the browser stores."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type="text/csv", headers=headers)
+
+
 def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
     """Add the doors for people to an application, and the pages of those who ask."""
     prefix, door = service.settings.server.prefix, Door(store)
@@ -358,24 +376,44 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
     install_asking(app, service, door)
 
 
-def install_asking(app: FastAPI, service: Service, door: Door) -> None:
-    """Add the pages of those who ask: all surveys, what came of one, and a form for a new one."""
-    pages, store = APIRouter(), door.store
-    sessions = Sessions(service.settings, service.records)
-    renderer = Renderer(service.settings)
+@dataclass(frozen=True)
+class Asking:
+    """What those who ask see of their surveys, and do with them."""
 
-    asker = Annotated[Session, Depends(sessions.find_asker)]
+    service: Service
+    store: AnswerStore
+    door: Door
+    renderer: Renderer
 
-    @pages.get("/surveys")
-    def listed(session: asker) -> Response:
+    def list(self, session: Session, problem: str | None = None) -> Response:
+        """Return the page of all surveys."""
         rows = []
-        for identity in store.surveys():
-            opened = door.found(identity)
+        for identity in self.store.surveys():
+            opened = self.door.found(identity)
             title = load_survey(opened.body).content["title"]
-            rows.append((identity, title, opened, store.answered(identity)))
-        return renderer.page("surveys.html", session, rows=rows)
+            rows.append((identity, title, opened, self.store.answered(identity)))
+        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
+        return self.renderer.page("surveys.html", session, status, rows=rows, problem=problem)
 
-    def form(session: Session, draft: Draft) -> Response:
+    def open(self, session: Session, fields: Mapping[str, str], origin: str) -> Response:
+        """Open a survey for people, or a trial of it; return the links of those who are invited."""
+        trial, count, invited = "trial" in fields, fields.get("people", ""), None
+        try:
+            survey = load_survey(fields.get("survey", "").encode())
+            if fields.get("who") != "everybody":
+                if not re.fullmatch("[1-9][0-9]{0,4}", count, re.ASCII):
+                    raise ParameterError("Say how many people are invited, 99,999 at most.")
+                invited = new_invitations(int(count))
+            open_survey(survey, self.service.settings.ledger, self.store, invited, trial=trial)
+        except SufficeError as error:
+            return self.list(session, str(error))
+        identity = trial_of(survey.id) if trial else survey.id
+        if invited is None:
+            return self.renderer.to(f"/surveys/{identity}/results")
+        page = f"{origin}{self.service.settings.server.prefix}/surveys/{identity}"
+        return attached("links.csv", links_of(page, invited))
+
+    def draft(self, session: Session, draft: Draft) -> Response:
         """Return the form of a survey, with guarantee and forecast if it was filled in."""
         made, plan, problem = None, None, None
         if draft.fields.get("act", "more") != "more":
@@ -390,59 +428,121 @@ def install_asking(app: FastAPI, service: Service, door: Door) -> None:
             return Response(made.data, media_type="application/json", headers=headers)
         status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
         values = {"draft": draft, "made": made, "plan": plan, "problem": problem}
-        return renderer.page("new_survey.html", session, status, **values)
+        return self.renderer.page("new_survey.html", session, status, **values)
+
+    def results(self, digest: str) -> tuple[Survey, Opened, bytes | None]:
+        """Return a survey and its release: there is none of an open one, or of a trial."""
+        opened = self.door.found(digest)
+        survey = load_survey(opened.body)
+        data = None
+        if digest == survey.id and opened.state not in self.store.taking:
+            data = self.service.records.output(name_in_ledger(survey), survey.id)
+        return survey, opened, data
+
+    def show(self, session: Session, digest: str, problem: str | None = None) -> Response:
+        """Return the page of one survey."""
+        survey, opened, data = self.results(digest)
+        texts = {q["name"]: q["text"] or q["name"] for q in survey.content["questions"]}
+        found = [] if data is None else estimates_of(survey.data, data)
+        return self.renderer.page(
+            "survey.html",
+            session,
+            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
+            problem=problem,
+            digest=digest,
+            survey=survey,
+            opened=opened,
+            answered=self.store.answered(digest),
+            found=[(texts.get(one.name, one.name), one) for one in found],
+        )
+
+    def table(self, digest: str) -> Response:
+        """Return what the release of a survey tells, as a CSV file."""
+        survey, _, data = self.results(digest)
+        text = StringIO()
+        writer = csv.writer(text)
+        writer.writerow(("question", "answer", "what", "estimate", "low", "high", "level"))
+        for one in [] if data is None else estimates_of(survey.data, data):
+            writer.writerows((one.name, row[0], one.what, *row[1:], 0.95) for row in one.rows)
+        return attached("results.csv", text.getvalue())
+
+    def release(self, digest: str) -> Response:
+        """Return the release of a survey, signed."""
+        data = self.results(digest)[2]
+        if data is None:
+            raise not_found()
+        signed = encode(sign(decode(data), self.service.settings.key))
+        return Response(signed, media_type="application/octet-stream")
+
+    def close(self, session: Session, digest: str) -> Response:
+        """Close a survey, release its answers and delete them; of a trial there are none."""
+        survey = self.results(digest)[0]
+        try:
+            if digest == survey.id:
+                release_survey(survey, self.service.ledger, self.store)
+                self.store.forget(digest)
+            else:
+                self.store.close(digest)
+        except SufficeError as error:
+            return self.show(session, digest, str(error))
+        return self.renderer.to(f"/surveys/{digest}/results")
+
+    def unused(self, digest: str, links: str) -> Response:
+        """Return the lines of a file of links that nobody has used."""
+        lines = links.splitlines()[1:]
+        invited = {line.partition(",")[0]: line for line in lines if line.count(",") == 1}
+        left = self.store.unused(digest, list(invited))
+        rows = ("invitation,link", *map(invited.__getitem__, left))
+        return attached("unused.csv", "".join(f"{row}\n" for row in rows))
+
+
+def install_asking(app: FastAPI, service: Service, door: Door) -> None:
+    """Add the pages of those who ask: all surveys, what came of one, and a form for a new one."""
+    pages, sessions = APIRouter(), Sessions(service.settings, service.records)
+    asking = Asking(service, door.store, door, Renderer(service.settings))
+    asker = Annotated[Session, Depends(sessions.find_asker)]
+    organiser = Annotated[Session, Depends(sessions.find_organiser)]
+
+    @pages.get("/surveys")
+    def listed(session: asker) -> Response:
+        return asking.list(session)
+
+    @pages.post("/surveys")
+    async def opening(request: Request, session: organiser) -> Response:
+        fields = await sessions.form(request, session, most=2 * MOST_BYTES)
+        origin = request.headers.get("origin") or str(request.base_url).rstrip("/")
+        return await run_in_threadpool(asking.open, session, fields, origin)
 
     @pages.get("/new-survey")
     def new(session: asker) -> Response:
-        return form(session, Draft.empty())
+        return asking.draft(session, Draft.empty())
 
     @pages.post("/new-survey")
     async def make(request: Request, session: asker) -> Response:
         fields = await sessions.form(request, session, most=Draft.most_bytes)
-        return await run_in_threadpool(form, session, Draft(fields))
-
-    def results(digest: str) -> tuple[Survey, Opened, list[Estimate]]:
-        """Return a survey and what its release tells: nothing of an open one, or of a trial."""
-        opened = door.found(digest)
-        survey = load_survey(opened.body)
-        data = None
-        if digest == survey.id and opened.state not in store.taking:
-            data = service.records.output(name_in_ledger(survey), survey.id)
-        return survey, opened, [] if data is None else estimates_of(survey.data, data)
+        return await run_in_threadpool(asking.draft, session, Draft(fields))
 
     @pages.get("/surveys/{digest}/results")
     def shown(digest: Digest, session: asker) -> Response:
-        survey, opened, found = results(digest)
-        texts = {q["name"]: q["text"] or q["name"] for q in survey.content["questions"]}
-        return renderer.page(
-            "survey.html",
-            session,
-            digest=digest,
-            survey=survey,
-            opened=opened,
-            answered=store.answered(digest),
-            found=[(texts.get(one.name, one.name), one) for one in found],
-        )
+        return asking.show(session, digest)
 
     @pages.get("/surveys/{digest}/results.csv", dependencies=[Depends(sessions.find_asker)])
     def exported(digest: Digest) -> Response:
-        text = StringIO()
-        writer = csv.writer(text)
-        writer.writerow(("question", "answer", "what", "estimate", "low", "high", "level"))
-        for one in results(digest)[2]:
-            writer.writerows((one.name, row[0], one.what, *row[1:], 0.95) for row in one.rows)
-        headers = {"Content-Disposition": 'attachment; filename="results.csv"'}
-        return Response(text.getvalue(), media_type="text/csv", headers=headers)
+        return asking.table(digest)
+
+    @pages.get("/surveys/{digest}/release", dependencies=[Depends(sessions.find_asker)])
+    def released(digest: Digest) -> Response:
+        return asking.release(digest)
+
+    @pages.post("/surveys/{digest}/close")
+    async def closing(request: Request, digest: Digest, session: organiser) -> Response:
+        await sessions.form(request, session)
+        return await run_in_threadpool(asking.close, session, digest)
 
     @pages.post("/surveys/{digest}/unused")
     async def unused(request: Request, digest: Digest, session: asker) -> Response:
         fields = await sessions.form(request, session, most=2_000_000)
-        lines = fields.get("links", "").splitlines()[1:]
-        invited = {line.partition(",")[0]: line for line in lines if line.count(",") == 1}
-        left = await run_in_threadpool(store.unused, digest, list(invited))
-        body = "".join(f"{row}\n" for row in ("invitation,link", *map(invited.__getitem__, left)))
-        headers = {"Content-Disposition": 'attachment; filename="unused.csv"'}
-        return Response(body, media_type="text/csv", headers=headers)
+        return await run_in_threadpool(asking.unused, digest, fields.get("links", ""))
 
     app.include_router(pages, prefix=service.settings.server.prefix, include_in_schema=False)
 

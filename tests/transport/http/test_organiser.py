@@ -18,7 +18,9 @@ from suffice import participant
 from suffice.errors import ParameterError
 from suffice.owner.answers import Outcome, Sent, new_invitations, trial_of
 from suffice.owner.ledger import Ledger
-from suffice.owner.survey import AnswerForm, open_survey, release_survey
+from suffice.owner.survey import AnswerForm, name_in_ledger, open_survey, release_survey
+from suffice.releases.codec import decode
+from suffice.releases.signing import verify
 from suffice.service.app import make_app
 from suffice.service.settings import Settings
 from suffice.service.surveys import estimates_of
@@ -176,6 +178,82 @@ def test_an_organiser_sees_surveys_and_nothing_else(begin, clinic, url):
     assert send(client, {**WHOLE, "csrf": "x"}, "show").status_code == 200
     assert send(client, {**WHOLE, "shown": "7" * 9000}, "show").status_code == 200
     assert client.post("/new-survey", data={"csrf": "x"}).status_code == 403
+
+
+# --- opening and closing
+
+
+def post_survey(client, survey=SURVEY, **fields):
+    csrf = csrf_of(client.get("/surveys").text)
+    files = {"survey": ("survey.json", survey.data, "application/json")}
+    return client.post("/surveys", data={"csrf": csrf, **fields}, files=files)
+
+
+def test_an_organiser_opens_a_survey_and_closes_it_on_pages(tmp_path, begin, clinic):
+    del begin, clinic
+    made, store, _ = asking_clinic(tmp_path / "clinic", 1, survey=asked(purpose="Another"))
+    others = [b for b in made.ledger.balances() if not b.dataset.startswith("survey ")]
+    with running(made) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+
+        def sign_in(role: str) -> None:
+            client.cookies.clear()
+            assert client.post("/login", data={"token": made.tokens[role]}).status_code == 303
+
+        def send_all(links: str, identity: str) -> list[int]:
+            lines = links.splitlines()
+            assert lines[0] == "invitation,link"
+            invited = [line.split(",")[0] for line in lines[1:]]
+            page = f"{url}/surveys/{identity}"
+            assert lines[1:] == [f"{one},{page}#{one}" for one in invited]
+            return [
+                client.post(
+                    f"/v1/surveys/{identity}/answers", content=body_of(one, sheet_of())
+                ).status_code
+                for one in invited
+            ]
+
+        sign_in("officer")
+        assert "Open a survey" not in client.get("/surveys").text
+        assert post_survey(client, people="3").status_code == 403  # officers read
+        sign_in("organiser")
+        for fields, words in (
+            ({}, "how many people"),
+            ({"people": "0"}, "how many people"),
+            ({"people": "99999999"}, "how many people"),
+        ):
+            response = post_survey(client, **fields)
+            assert (response.status_code, words in response.text) == (400, True)
+        assert post_survey(client, SURVEY._replace(data=b"{}"), people="3").status_code == 400
+        trial = trial_of(SURVEY.id)
+        links = post_survey(client, people="2", trial="on")
+        assert send_all(links.text, trial) == [201, 201]
+        links = post_survey(client, people="20")
+        assert links.headers["content-disposition"] == 'attachment; filename="links.csv"'
+        assert send_all(links.text, SURVEY.id) == [201] * 20
+        assert store.survey(trial).state == "closed"
+        place = f"/surveys/{SURVEY.id}"
+        assert client.get(f"{place}/release").status_code == 404
+        assert client.post(f"{place}/close", data={"csrf": "x"}).status_code == 403
+        csrf = csrf_of(client.get(f"{place}/results").text)
+        assert client.post(f"{place}/close", data={"csrf": csrf}).status_code == 303
+        text = client.get(f"{place}/results").text
+        assert "20 people answered" in text
+        assert "Close and release" not in text
+        again = client.post(f"{place}/close", data={"csrf": csrf})
+        assert (again.status_code, "deleted" in again.text) == (400, True)
+        release = decode(client.get(f"{place}/release").content)
+        sign_in("officer")
+        assert client.get(f"{place}/release").status_code == 200
+        assert client.post(f"{place}/close", data={"csrf": csrf}).status_code == 403
+        assert post_survey(client, asked(purpose="All"), who="everybody").status_code == 403
+        sign_in("owner")
+        opened = post_survey(client, asked(purpose="All"), who="everybody")
+        assert opened.headers["location"] == f"/surveys/{asked(purpose='All').id}/results"
+    verify(release, made.folder / "clinic.pub")
+    assert (release.rows, store.survey(SURVEY.id).state) == (20, "deleted")
+    assert others == [b for b in made.ledger.balances() if not b.dataset.startswith("survey ")]
+    assert others
+    assert all(b.left == 0 for b in made.ledger.balances(name_in_ledger(SURVEY)))
 
 
 # --- reminders and results
