@@ -8,7 +8,7 @@ export are for owners and officers. A token that covers some data sets shows tho
 """
 
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, SupportsBytes
@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from suffice import strict_json
 from suffice.errors import ParameterError
@@ -254,14 +255,13 @@ class Direct(APIRoute):
     What FastAPI checks takes as long as all the rest of an answer.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-
-        async def handler(request: Request) -> Response:
-            response: Response = await self.endpoint(request, **request.path_params)
-            return response
-
-        return handler
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)
+            return
+        response = await self.endpoint(Request(scope, receive, send), **scope["path_params"])
+        await response(scope, receive, send)
 
 
 def _data_routes(router: APIRouter, service: Service) -> None:

@@ -33,7 +33,7 @@ from suffice.service.planning import Planning
 from suffice.service.problems import install_problems
 from suffice.service.readiness import Readiness
 from suffice.service.settings import Settings
-from suffice.service.surveys import delete_in_time, install_rounds, install_surveys
+from suffice.service.surveys import Door, delete_in_time, install_rounds, install_surveys
 from suffice.service.workers import Service
 
 _READY: dict[int | str, dict[str, Any]] = {
@@ -42,7 +42,25 @@ _READY: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_app(settings: Settings) -> FastAPI:
+class Application(FastAPI):
+    """All routes; the answers of people come in by a door of their own.
+
+    A crowd answers at once, and to find a route takes longer than all the rest of an answer.
+    """
+
+    door: Door | None = None
+    guarded: Guard  # the door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        posts = scope["type"] == "http" and scope["method"] == "POST"
+        if posts and self.door is not None and scope["path"] in self.door.places:
+            await self.guarded(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def make_app(settings: Settings) -> Application:
     """Return the application; its workers run from start-up to shut-down."""
     service, planning = Service(settings), Planning(settings)
     store = None if settings.answers is None else AnswerStore(settings.answers)
@@ -57,7 +75,7 @@ def make_app(settings: Settings) -> FastAPI:
         planning.close()
         await run_in_threadpool(service.workers.close)
 
-    app = FastAPI(
+    app = Application(
         title="suffice",
         version=__version__,
         docs_url=None,  # its page loads scripts from elsewhere
@@ -67,7 +85,8 @@ def make_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     install_problems(app)
-    app.add_middleware(Guard, tls=settings.server.has_tls, prefix=settings.server.prefix)
+    guard: Any = {"tls": settings.server.has_tls, "prefix": settings.server.prefix}
+    app.add_middleware(Guard, **guard)
     app.state.readiness = readiness = Readiness(service)
 
     @app.get(f"{settings.server.prefix}/health", responses=returns(HealthDocument))
@@ -80,8 +99,9 @@ def make_app(settings: Settings) -> FastAPI:
         """Say by the status alone whether the service can grant."""
         return Response(status_code=200 if (await readiness.report()).ready else 503)
 
-    if store is not None:  # first: the routes that most requests ask for
-        install_surveys(app, service, store)
+    if store is not None:
+        app.door = install_surveys(app, service, store)
+        app.guarded = Guard(app.door, **guard)
     if settings.rounds is not None:
         install_rounds(app, service, RoundStore(settings.rounds))
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")

@@ -14,7 +14,7 @@ from math import ceil
 from typing import ClassVar
 
 from fastapi import Request
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -185,7 +185,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, tls: bool, prefix: str = "") -> None:
         self._app = app
-        self._headers = {**_SECURE, **_TLS} if tls else _SECURE
+        headers = {**_SECURE, **_TLS} if tls else _SECURE
+        self._headers = [(n.lower().encode(), text.encode()) for n, text in headers.items()]
         self._heavy = HeavyPages(prefix)
         self._people = (f"{prefix}/surveys/", f"{prefix}/v1/surveys/")
 
@@ -202,11 +203,13 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                given = {name for name, _ in message["headers"]}
+                own = [pair for pair in self._headers if pair[0] not in given]
+                message["headers"] = [*message["headers"], *own]
                 if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                    headers["X-Request-ID"] = request  # for a word with whoever reads the log
+                    message["headers"].append(
+                        (b"x-request-id", request.encode())
+                    )  # for a word with whoever reads the log
             await send(message)
 
         # Nothing is counted of people: counts of two moments would say when somebody answered.

@@ -84,7 +84,7 @@ async def _of_validation(_: Request, error: Exception) -> JSONResponse:
     return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 
 
-async def _of_library(_: Request, error: Exception) -> JSONResponse:
+async def of_library(_: Request, error: Exception) -> JSONResponse:
     """Return the sentence of an error about what the caller sent; nothing about anything else."""
     if isinstance(error, UsageError | ReleaseError):
         REFUSALS.note(f"It is a {type(error).__name__}.")  # whose text may quote what was sent
@@ -110,7 +110,7 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _of_problem)
     app.add_exception_handler(HTTPException, _of_starlette)
     app.add_exception_handler(RequestValidationError, _of_validation)
-    app.add_exception_handler(SufficeError, _of_library)
+    app.add_exception_handler(SufficeError, of_library)
 
 
 def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:

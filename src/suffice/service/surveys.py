@@ -23,6 +23,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from suffice import options, strict_json
 from suffice.errors import CorruptFileError, ParameterError, SufficeError
@@ -58,7 +59,6 @@ from suffice.service.api import (
     BEARER,
     FAILURES,
     FAILURES_OF_BODIES,
-    Direct,
     json_response,
     returns,
 )
@@ -66,7 +66,13 @@ from suffice.service.auth import Session, Sessions, check_covers_all
 from suffice.service.limits import RequestRate, read_body, read_json
 from suffice.service.operation import LOGGER
 from suffice.service.pages import Renderer
-from suffice.service.problems import Problem, not_found, problem_response, problem_responses
+from suffice.service.problems import (
+    Problem,
+    not_found,
+    of_library,
+    problem_response,
+    problem_responses,
+)
 from suffice.service.workers import Digest, Service
 
 _ANSWERS: dict[Outcome, tuple[HTTPStatus, str]] = {
@@ -99,8 +105,11 @@ class Door:
     tries_per_minute = 30  # with one invitation
     answers_per_minute = 6000  # to one survey that is open to everybody; and guesses at others
 
-    def __init__(self, store: AnswerStore) -> None:
-        self.store = store
+    def __init__(self, store: AnswerStore, prefix: str = "") -> None:
+        self.store, self._prefix = store, prefix
+        self.places: dict[
+            str, str
+        ] = {}  # paths of surveys that were answered before, and their ids
         self._forms: dict[str, tuple[AnswerForm, bool]] = {}
         self._waiting: list[tuple[Sent, asyncio.Future[Outcome]]] = []
         self._writer: asyncio.Task[None] | None = None
@@ -112,6 +121,7 @@ class Door:
         if identity not in self._forms:
             opened = await run_in_threadpool(self.found, identity)
             self._forms[identity] = AnswerForm(load_survey(opened.body)), opened.invited
+            self.places[f"{self._prefix}/v1/surveys/{identity}/answers"] = identity
         return self._forms[identity]
 
     def found(self, identity: str) -> Opened:
@@ -120,6 +130,23 @@ class Door:
         if opened is None:
             raise Problem(HTTPStatus.NOT_FOUND, "There is no such survey here.")
         return opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to one of `places`."""
+        response = await self.answer(Request(scope, receive, send), self.places[scope["path"]])
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request, identity: str) -> Response:
+        """Take the answer in a request, and say what became of it."""
+        try:
+            status, detail = _ANSWERS[await self.take(request, identity)]
+        except Problem as problem:  # answered here: the log says nothing about people
+            return problem_response(problem.status, problem.detail, problem.headers)
+        except SufficeError as error:
+            return await of_library(request, error)
+        if status < HTTPStatus.BAD_REQUEST:
+            return Response(status_code=status)
+        return problem_response(status, detail)
 
     async def take(self, request: Request, identity: str) -> Outcome:
         """Store the answer in a request; once it is acknowledged it is durable."""
@@ -305,11 +332,11 @@ def attached(name: str, text: str) -> Response:
     return Response(text, media_type="text/csv", headers=headers)
 
 
-def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
+def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> Door:
     """Add the doors for people to an application, and the pages of those who ask."""
-    prefix, door = service.settings.server.prefix, Door(store)
+    prefix = service.settings.server.prefix
+    door = Door(store, prefix)
     people, pages = APIRouter(), APIRouter()
-    answers = APIRouter(route_class=Direct)
     failures = problem_responses(
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.NOT_FOUND,
@@ -339,7 +366,7 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
         }
     }
 
-    @answers.post(
+    @people.post(
         "/surveys/{digest}/answers",
         responses={201: {"description": "Stored."}, **failures},
         openapi_extra=described,
@@ -347,14 +374,7 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
     )
     async def answer(request: Request, digest: Digest) -> Response:
         """Take one answer: the same one again is 200, another one with that invitation 409."""
-        try:
-            outcome = await door.take(request, digest)
-        except Problem as problem:
-            return problem_response(problem.status, problem.detail, problem.headers)
-        status, detail = _ANSWERS[outcome]
-        if outcome in (Outcome.TAKEN, Outcome.AGAIN):
-            return Response(status_code=status)
-        return problem_response(status, detail)
+        return await door.answer(request, digest)
 
     @pages.get("/surveys/{digest}")
     async def page(digest: Digest) -> Response:
@@ -370,10 +390,10 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> None:
         }
         return HTMLResponse(text, headers=headers)
 
-    app.include_router(answers, prefix=f"{prefix}/v1")  # first: most requests ask for it
     app.include_router(people, prefix=f"{prefix}/v1")
     app.include_router(pages, prefix=prefix, include_in_schema=False)
     install_asking(app, service, door)
+    return door
 
 
 @dataclass(frozen=True)
