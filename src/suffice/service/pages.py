@@ -102,12 +102,12 @@ class Renderer:
         self._templates.globals["glossary"] = _GLOSSARY
 
     def page(
-        self, name: str, session: Session | None, status: int = HTTPStatus.OK, **values: Any
+        self, name: str, session: Session | None, status: int | None = None, **values: Any
     ) -> HTMLResponse:
         """Return the page of a template with these values; before signing in, without a session.
 
-        The value ``problem`` is a sentence above everything else. After ``moves_on`` seconds the
-        browser asks again, without a script.
+        The value ``problem`` is a sentence above everything else; with it the status is 400, unless
+        another one is given. After ``moves_on`` seconds the browser asks again, without a script.
         """
         headers = {"Content-Security-Policy": _POLICY}
         if seconds := values.pop("moves_on", 0):
@@ -118,11 +118,12 @@ class Renderer:
             "asks_people": self._asks_people,
             "holds_rounds": self._holds_rounds,
             "session": session,
-            "problem": values.pop("problem", None),
+            "problem": (problem := values.pop("problem", None)),
             "for_print": values.pop("for_print", False),
         }
         text = self._templates.get_template(name).render(**common, **values)
-        return HTMLResponse(text, status, headers)
+        bad = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
+        return HTMLResponse(text, status or bad, headers)
 
     def to(self, path: str) -> RedirectResponse:
         """Return a response that sends the reader to another page."""
@@ -448,7 +449,6 @@ class _Pages:
         return self._page(
             "ask.html",
             session,
-            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
             view=view,
             offers=offers,
             offer=offer,
@@ -775,11 +775,9 @@ class _Pages:
     def _token_page(
         self, session: Session, text: str | None = None, problem: str | None = None
     ) -> Response:
-        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
         return self._page(
             "tokens.html",
             session,
-            status,
             tokens=self._service.records.tokens(),
             names=list(self._service.settings.datasets),
             text=text,
@@ -856,7 +854,6 @@ class _Pages:
         return self._page(
             "log.html",
             session,
-            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
             log=log,
             rows=rows,
             next_page=older[_MANY - 1].number if len(older) > _MANY else None,

@@ -412,8 +412,7 @@ class Asking:
             opened = self.door.found(identity)
             title = load_survey(opened.body).content["title"]
             rows.append((identity, title, opened, self.store.answered(identity)))
-        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
-        return self.renderer.page("surveys.html", session, status, rows=rows, problem=problem)
+        return self.renderer.page("surveys.html", session, rows=rows, problem=problem)
 
     def open(self, session: Session, fields: Mapping[str, str], origin: str) -> Response:
         """Open a survey for people, or a trial of it; return the links of those who are invited."""
@@ -446,9 +445,8 @@ class Asking:
         if made is not None and plan is not None and draft.fields["act"] == "save":
             headers = {"Content-Disposition": 'attachment; filename="survey.json"'}
             return Response(made.data, media_type="application/json", headers=headers)
-        status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
         values = {"draft": draft, "made": made, "plan": plan, "problem": problem}
-        return self.renderer.page("new_survey.html", session, status, **values)
+        return self.renderer.page("new_survey.html", session, **values)
 
     def results(self, digest: str) -> tuple[Survey, Opened, bytes | None]:
         """Return a survey and its release: there is none of an open one, or of a trial."""
@@ -463,18 +461,11 @@ class Asking:
         """Return the page of one survey."""
         survey, opened, data = self.results(digest)
         texts = {q["name"]: q["text"] or q["name"] for q in survey.content["questions"]}
-        found = [] if data is None else estimates_of(survey.data, data)
-        return self.renderer.page(
-            "survey.html",
-            session,
-            HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST,
-            problem=problem,
-            digest=digest,
-            survey=survey,
-            opened=opened,
-            answered=self.store.answered(digest),
-            found=[(texts.get(one.name, one.name), one) for one in found],
-        )
+        estimates = [] if data is None else estimates_of(survey.data, data)
+        found = [(texts.get(one.name, one.name), one) for one in estimates]
+        facts = {"survey": survey, "opened": opened, "answered": self.store.answered(digest)}
+        values = {"digest": digest, "found": found, "problem": problem, **facts}
+        return self.renderer.page("survey.html", session, **values)
 
     def table(self, digest: str) -> Response:
         """Return what the release of a survey tells, as a CSV file."""
