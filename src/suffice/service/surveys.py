@@ -445,7 +445,7 @@ class Asking:
         if made is not None and plan is not None and draft.fields["act"] == "save":
             headers = {"Content-Disposition": 'attachment; filename="survey.json"'}
             return Response(made.data, media_type="application/json", headers=headers)
-        values = {"draft": draft, "made": made, "plan": plan, "problem": problem}
+        values: dict[str, Any] = {"draft": draft, "made": made, "plan": plan, "problem": problem}
         return self.renderer.page("new_survey.html", session, **values)
 
     def results(self, digest: str) -> tuple[Survey, Opened, bytes | None]:
@@ -464,7 +464,7 @@ class Asking:
         estimates = [] if data is None else estimates_of(survey.data, data)
         found = [(texts.get(one.name, one.name), one) for one in estimates]
         facts = {"survey": survey, "opened": opened, "answered": self.store.answered(digest)}
-        values = {"digest": digest, "found": found, "problem": problem, **facts}
+        values: dict[str, Any] = {"digest": digest, "found": found, "problem": problem, **facts}
         return self.renderer.page("survey.html", session, **values)
 
     def table(self, digest: str) -> Response:
