@@ -789,7 +789,8 @@ const suffice = (() => {
     const keys = ["name", "text", "noise", "guarantee", kind];
     const noises = kind === "range" ? [["kernel", "variance"]] : [["keep"], ["table"]];
     const fits = hasKeys(question, keys) && noises.some((names) => hasKeys(noise, names));
-    require(fits, "a question has states or a range, and noise that fits them.");
+    require(fits, "a question has states or a range, and noise that fits them. It cannot depend on an"
+      + " earlier answer: whether somebody is asked would show that answer.");
     if (kind === "range") {
       const range = checkList(question.get("range")).map(checkNumber);
       require(range.length === 2, "a part is missing or malformed.");

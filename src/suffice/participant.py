@@ -977,7 +977,10 @@ def _asked(
         low, high = map(_number, question["range"])
         return Number(low, high, _line(noise["kernel"]), _number(noise["variance"]))
     if fields != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
-        raise ValueError("a question has states or a range, and noise that fits them.")
+        raise ValueError(
+            "a question has states or a range, and noise that fits them. It cannot depend on an"
+            " earlier answer: whether somebody is asked would show that answer."
+        )
     states = _states(question["states"])
     if "keep" in noise:
         return Choice(states, _number(noise["keep"]))

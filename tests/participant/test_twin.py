@@ -488,6 +488,14 @@ def test_both_refuse_the_same_surveys(twin):
     assert len(reasons) == 4  # invalid, other words, another id; and some are read
 
 
+def test_a_question_that_depends_on_an_answer_is_refused_with_the_reason(twin):
+    content = json.loads(participant.make_survey("T", BASE, "vote", about=SAID).data)
+    content["questions"][1]["if"] = {"vote": "yes"}
+    for outcome in (ours, twin):
+        said = outcome(sealed(content), TRUTHS, [])
+        assert "whether somebody is asked would show that answer" in said
+
+
 FAULTS = {
     "half-up rounding": ("(twice === d && whole % 2n !== 0n)", "twice === d"),
     "signed zero": ("if (n || !negative) return", "return"),

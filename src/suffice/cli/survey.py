@@ -183,7 +183,11 @@ class _New(OutputFile):
 
 
 def new(survey: _New) -> None:
-    """Write a survey: its questions, and how answers are changed."""
+    """Write a survey: its questions, and how answers are changed.
+
+    A question cannot depend on an earlier answer: whether somebody is asked would show that answer.
+    Ask everybody, with a possible answer such as "does not apply".
+    """
     from suffice.cli.output import say
     from suffice.owner.survey import new_survey, plan_survey
     from suffice.releases.file import write_whole
