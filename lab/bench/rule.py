@@ -12,7 +12,8 @@ a fifth of the rows, 2,000 at most, are public then and not among the private on
 store is one model. The rule's own choice is `suffice.owner.advice`: what it lost against the best
 candidate in hindsight is its regret, which the noise of few splits inflates. Nothing of the rule
 was fitted to one table: the limits of rows times epsilon and effective labels were read off all of
-them, so that regret with whole tables left out is no smaller than this.
+them, so that regret with whole tables left out is no smaller than this. The limit of kernel
+components of records was chosen with each of 14 tables left out: they gained 1.0 point in the mean.
 """
 
 import argparse

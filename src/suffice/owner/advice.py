@@ -186,6 +186,7 @@ def _without_label(data: Any, roles: Roles) -> Any:
 
 _PRODUCTS = "ranks+polynomial:2"  # a public feature map, of moments
 _MOST_PRODUCTS = 300  # coordinates of products: beyond, there are too many for their noise
+_KERNEL = "ranks+kernel:50"  # another one
 _TREES = "hist-gradient-boosting"
 
 
@@ -215,7 +216,9 @@ class Candidate:
         return None if self.labels is not None else self.correlation_left
 
 
-def candidates(question: Question, width: int, summary: Summary | None) -> list[Candidate]:
+def candidates(
+    question: Question, width: int, summary: Summary | None, count: int = 0
+) -> list[Candidate]:
     """Return the releases that protect what is private, without their forecasts.
 
     A guarantee per record also covers each single value. So moments and subset sums, which protect
@@ -223,7 +226,8 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
     epsilon, or a record of d features and a label at epsilon / (d + 1) for each cell.
 
     ``width`` is the number of coordinates of a row without a map, ``summary`` what a pass over
-    public rows yielded. A map is offered if it can be fitted and its noise can be borne.
+    public rows yielded, and ``count`` the number of private records. A map is offered if it can be
+    fitted and its noise can be borne.
     """
     promise: dict[str, Any] = {
         "epsilon": question.epsilon, "delta": question.delta, "classes": question.classes,
@@ -240,8 +244,14 @@ def candidates(question: Question, width: int, summary: Summary | None) -> list[
         ]
     offered = []
     most = max(_MOST_PRODUCTS, width)
-    fitted = [name for name in (RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
-    maps = [None, *fitted] if summary is not None else [None]
+    maps = [None]
+    if summary is not None:
+        maps += [name for name in (RANKS, _PRODUCTS) if most_outputs(name, width) <= most]
+        # With fewer records times epsilon it lost as often as it gained (lab/bench/rule.py).
+        enough = 1_000
+        different = len(summary.sample.weights)
+        if count * question.epsilon >= enough and different > most_outputs(_KERNEL, width):
+            maps.append(_KERNEL)
     promise["standardize"] = question.public
     if question.delta > 0:
         moments = [Moments(**promise, map=name) for name in maps]
@@ -461,7 +471,7 @@ def _record_forecasts(question: Question, source: Source) -> tuple[PublicFacts, 
         )
 
     width = len(public_moments(None)[0].values)
-    offered = [forecast(candidate) for candidate in candidates(question, width, summary)]
+    offered = [forecast(candidate) for candidate in candidates(question, width, summary, count)]
     return PublicFacts(count, width, heavy_tails(summary)), offered
 
 
@@ -520,11 +530,11 @@ def _cell_noise(mechanism: RandomizedResponse, summary: Summary) -> Iterator[flo
 
 
 # Of moments, ranks and their products help where tails are heavy. Where they are light, ranks hide
-# the gaps between clusters.
+# the gaps between clusters. Kernel components help on both, as they do a mean operator.
 _HEAVY = 1.5  # excess kurtosis of half of the columns
 _LIGHT: Mapping[str, float] = {RANKS: 0.9, _PRODUCTS: 0.82}  # of the worth where tails are light
 _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
-    Moments: {None: 1.0, RANKS: 1.03, _PRODUCTS: 1.12},
+    Moments: {None: 1.0, RANKS: 1.03, _PRODUCTS: 1.12, _KERNEL: map_worth(_KERNEL)},
     Rados: {None: 0.98},
     RandomizedResponse: {None: 0.8},
 }
@@ -544,7 +554,7 @@ def _merit(candidate: Candidate, facts: PublicFacts) -> float:
         return candidate.correlation_left * map_worth(candidate.map)
     worth = _WORTH[type(candidate.mechanism)][candidate.map]
     if candidate.map is not None and facts.tails < _HEAVY:
-        worth *= _LIGHT[candidate.map]
+        worth *= _LIGHT.get(candidate.map, 1.0)
     return candidate.correlation_left * worth
 
 
@@ -586,6 +596,10 @@ _WHY_MAP = {
     RANKS: "Ranks among public rows limit outliers, and their noise is no larger.",
     _PRODUCTS: (
         "Products of ranks let a linear model follow curves. There are rows enough for their noise."
+    ),
+    _KERNEL: (
+        "Smooth functions of ranks let a linear model follow curves. There are rows enough for"
+        " their noise."
     ),
 }
 

@@ -77,9 +77,10 @@ class Guarded:
 def test_no_private_cell_is_read(private):
     table = pa.Table.from_pandas(table_of(), preserve_index=False)
     secret = {"ill"} if private == "labels" else set(table.column_names)
-    guarded = advice_on(Guarded(table, secret), private)
-    assert str(guarded) == str(advice_on(table, private))
+    guarded = advice_on(Guarded(table, secret), private, epsilon=2.0)  # enough for every map
+    assert str(guarded) == str(advice_on(table, private, epsilon=2.0))
     assert guarded.facts["rows"] == 600
+    assert any((one.map or "").startswith("ranks+kernel") for one in guarded.candidates)
 
 
 @pytest.mark.parametrize("private", KINDS)
@@ -183,13 +184,17 @@ def test_products_of_moments_are_advised_where_tails_are_heavy_and_the_noise_lea
     rng = np.random.default_rng(0)
     heavy, light = rng.laplace(size=(6000, 6)), rng.normal(size=(6000, 6))
 
-    def advised(rows: np.ndarray, epsilon: float) -> str | None:
-        own, public = rows[:5000], rows[5000:]
+    def advised(rows: np.ndarray, epsilon: float, end: int = 5040) -> str | None:
+        own, public = rows[:5000], rows[5000:end]
         return sf.advise(own, epsilon, 1e-6, private="records", public=public).best.map
 
+    # Of 40 public rows no 50 components can be fitted.
     assert advised(heavy, 3.0) == "ranks+polynomial:2"
     assert advised(heavy, 0.01) != "ranks+polynomial:2"
     assert advised(light, 3.0) != "ranks+polynomial:2"
+    # From 1,000 records times epsilon on, they are taken whatever the tails.
+    assert {advised(rows, 0.21, 6000) for rows in (heavy, light)} == {"ranks+kernel:50"}
+    assert {advised(rows, 0.19, 6000) for rows in (heavy, light)} == {"ranks", None}
 
 
 def test_advice_states_the_price_of_own_columns_and_names_a_delta_that_buys_a_point():
