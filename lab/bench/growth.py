@@ -1,15 +1,17 @@
 """What a service that holds many proposals costs, to one that holds none.
 
-    python lab/bench/growth.py [--proposals N ...] [--times N]
+    python lab/bench/growth.py [--proposals N ...] [--sets N] [--surveys N] [--times N]
 
 Each ledger has so many proposals: half of them granted, the others countered or refused. Pages,
 balances and grants are asked for in turns, of the full server and of the empty one. Their time on
 a processor, of server and workers, is compared beside the time on the clock: it hardly depends on
 what else the machine does. An export is compared with plain copies of as many bytes through
 Starlette, from memory and from a file, and memory with that of the server of the empty ledger.
+Last, a service with many data sets and surveys is compared with one of two and one.
 """
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -17,19 +19,25 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import httpx
 from harness import claim, ratio_of
-from service import EPSILON, Owner, serving
+from service import DATASET, EPSILON, Owner, serving
+from service import NAMES as FEATURES
 
 from suffice import strict_json
+from suffice.owner.answers import AnswerStore
+from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.log import Kind
 from suffice.owner.ledger.rules import Request
 from suffice.owner.ledger.tokens import mint, utc_now
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.policy import Terms
+from suffice.owner.survey import new_survey, open_survey
+from suffice.privacy.guarantee import Budget
 from suffice.protocol.export import proposal_record
 from suffice.protocol.grant import entry_about
 from suffice.protocol.messages import Answer, Countered, Granted, Refused, digest_of
@@ -39,6 +47,9 @@ from suffice.service.records import ServiceRecords
 
 DISTINCT = 20  # epsilons among the charges
 MOST_RATIO, MOST_MEMORY, MOST_COPIES = 2.0, 1.3, 5.0
+MOST_IDLE, IDLE_SECONDS = 0.05, 30
+NAMES = ("first_page", "proposal_page", "data_page", "budget_page", "report", "log_page", "balance",
+         "grant")  # fmt: skip
 PLAIN = """
 import sys, tempfile, uvicorn
 from starlette.applications import Starlette
@@ -123,6 +134,15 @@ class Reader:
     def proposal_page(self) -> None:
         self.get(f"/data/grants/{self.shown}")
 
+    def data_page(self) -> None:
+        self.get("/data/grants")
+
+    def budget_page(self) -> None:
+        self.get("/data/grants/budget?epsilon=2000")
+
+    def report(self) -> None:
+        self.get("/report")
+
     def log_page(self) -> None:
         self.get("/log")
 
@@ -200,10 +220,67 @@ def server_of(url: str) -> int:
     raise LookupError(url)
 
 
+def compared(about, ours, theirs, times: int) -> list[dict]:
+    """Compare work of two servers, each named with its process: on the clock, and computing."""
+    (work, process), (base, other) = ours, theirs
+    work(), base()
+    claims = [claim(about, ratio_of(work, base, times), MOST_RATIO)]
+    ratio = computed(work, process, times) / computed(base, other, times)
+    return [*claims, claim("  the same, computing alone", ratio, MOST_RATIO)]
+
+
+def widen(owner: Owner, sets: int, surveys: int) -> None:
+    """Add data sets, every tenth without a budget, and surveys that are open."""
+    names = [f"set {number:04}" for number in range(sets)]
+    opened = {name: Budget(1.0) for name in names[: sets - sets // 10]}
+    Ledger(owner.folder / "bench.ledger", opened, dict.fromkeys(opened, (0, 1)))
+    path = owner.folder / "suffice.toml"
+    parts = (DATASET.format(name=f'"{name}"', features=json.dumps(FEATURES)) for name in names)
+    path.write_text("answers = 'bench.answers'\n" + path.read_text() + "".join(parts))
+    store = AnswerStore(str(owner.folder / "bench.answers"))
+    about = dict.fromkeys(("organiser", "contact", "purpose", "notice"), "A bench")
+    about["deleted"] = "2999-12-31"
+    for number in range(surveys):
+        survey = new_survey(f"Survey {number}", states={"q": ["no", "yes"]}, flip=0.25, about=about)
+        open_survey(survey, owner.folder / "bench.ledger", store, None)
+
+
+def wide(folder: Path, sets: int, surveys: int, times: int) -> list[dict]:
+    """Compare a service with many data sets and surveys with one that has few."""
+    claims, readers = [], []
+    with ExitStack() as stack:
+        for many in (False, True):
+            owner = Owner(folder / f"{many}")
+            widen(owner, sets if many else 10, surveys if many else 10)
+            token, text = mint("owner", holder="bench")
+            ServiceRecords(owner.ledger).add_token(token)
+            url = stack.enter_context(serving(owner))
+            readers.append((Reader(owner, url, text, ""), server_of(url)))
+        (few, other), (full, process) = readers
+        for path in ("/", "/report", "/surveys", "/data/grants", "/tokens", "/v1/datasets"):
+
+            def asked(reader: Reader, path: str = path) -> None:
+                client = reader.owners if path.startswith("/v1/") else reader.pages
+                assert client.get(path).status_code == 200
+
+            about = f"{path} of {sets} data sets and {surveys} surveys, to 10"
+            ours, theirs = (partial(asked, full), process), (partial(asked, few), other)
+            claims += compared(about, ours, theirs, times)
+        about = f"a grant with {sets} data sets, to 10"
+        claims += compared(about, (full.grant, process), (few.grant, other), times)
+        start = processor(process)
+        time.sleep(IDLE_SECONDS)
+        idle = (processor(process) - start) / IDLE_SECONDS
+        claims.append(claim("a processor's share of an idle service", idle, MOST_IDLE))
+    return claims
+
+
 def main(words: tuple[str, ...] | None = None) -> list[dict]:
     """Measure and return the claims."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--proposals", type=int, nargs="+", default=[1000, 5000])
+    parser.add_argument("--sets", type=int, default=500)
+    parser.add_argument("--surveys", type=int, default=1000)
     parser.add_argument("--times", type=int, default=9)
     options = parser.parse_args(words)
     claims = []
@@ -219,14 +296,10 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
         empty, empty_process = readers.pop(0)
         speeds = {}
         for count, (full, process) in readers.items():
-            for name in ("first_page", "proposal_page", "log_page", "balance", "grant"):
+            for name in NAMES:
                 work, base = getattr(full, name), getattr(empty, name)
-                work(), base()
-                ratio = ratio_of(work, base, options.times)
-                claims.append(claim(f"{name} at {count} proposals, to none", ratio, MOST_RATIO))
-                ratio = computed(work, process, options.times)
-                ratio /= computed(base, empty_process, options.times)
-                claims.append(claim("  the same, computing alone", ratio, MOST_RATIO))
+                about = f"{name} at {count} proposals, to none"
+                claims += compared(about, (work, process), (base, empty_process), options.times)
             size = full.export()
             with plain_copy(size) as plain, httpx.Client(base_url=plain, timeout=60) as client:
                 client.get("/")
@@ -247,7 +320,8 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             first, *_, last = speeds.values()
             claims.append(claim("time for a byte of the largest export, to the smallest",
                                 last / first, 1.5))  # fmt: skip
-    return claims
+    with tempfile.TemporaryDirectory() as folder:
+        return claims + wide(Path(folder), options.sets, options.surveys, options.times)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Owner:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         rng = np.random.default_rng(0)
         X = rng.normal(size=(ROWS, COLUMNS)).round(4)
         columns = dict(zip(NAMES, X.T, strict=True))

@@ -244,6 +244,20 @@ class AnswerStore(StoreApart):
         with self._writing() as db:
             return [row[0] for row in db.execute("SELECT id FROM surveys ORDER BY id").fetchall()]
 
+    def listed(self, start: int, most: int) -> tuple[list[tuple[str, Opened]], int]:
+        """Return so many surveys after the first ones, and how many there are.
+
+        Those that take answers come first.
+        """
+        query = (
+            "SELECT id, body, invited, state FROM surveys ORDER BY state NOT IN ('open', 'trial'),"
+            " id LIMIT ? OFFSET ?"
+        )
+        with self._writing() as db:
+            rows = db.execute(query, (most, start)).fetchall()
+            (count,) = db.execute("SELECT count(*) FROM surveys").fetchone()
+        return [(row[0], Opened(bytes(row[1]), bool(row[2]), row[3])) for row in rows], count
+
     def take(self, group: Sequence[Sent]) -> list[Outcome]:
         """Store answers in one transaction, and say what became of each; then they are durable.
 

@@ -321,7 +321,7 @@ def _proposal_routes(router: APIRouter, service: Service) -> None:
         dataset: Name, request: Request, caller: Annotated[Token, Depends(askers)]
     ) -> Response:
         """Send a proposal, the file that `suffice propose` writes. The same one is stored once."""
-        served = service.authenticator.served(caller, dataset)
+        served = await run_in_threadpool(service.authenticator.served, caller, dataset)
         names = sum(len(name) for name in served.columns)
         # A larger proposal names features that are not granted.
         body = await read_json(request, min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names))

@@ -540,17 +540,22 @@ class Accounts:
         public = signing_key(self._service.settings.key).public_key().public_bytes_raw()
         return fingerprint(Signature(public, b""))
 
-    def datasets(self, token: Token, most: int, only: str | None = None) -> list[DatasetView]:
-        """Return the data sets that a token covers, with at most this many rows of each list."""
-        names = self.open_names() if only is None else [only]
-        found: dict[str, list[BudgetRecord]] = {name: [] for name in names}
-        for balance in self._service.ledger.balances(only):
-            found.setdefault(balance.dataset, []).append(budget_record(balance))
+    def names(self, token: Token) -> dict[str, bool]:
+        """Return the data sets with a budget that a token covers, and whether a proposal waits.
+
+        Those of the settings come first.
+        """
+        waits = self._service.records.datasets()
+        names = dict.fromkeys([*self._service.settings.datasets, *waits])
+        return {name: waits[name] for name in names if name in waits and token.covers(name)}
+
+    def datasets(self, token: Token, most: int, names: Iterable[str]) -> list[DatasetView]:
+        """Return data sets, those that a token covers, with at most so many rows of each list."""
         return [
             DatasetView(
                 name=dataset,
                 served=self._served(dataset),
-                budgets=tuple(budgets),
+                budgets=tuple(map(budget_record, self._service.ledger.balances(dataset))),
                 numbers=self._service.records.counts(dataset),
                 waiting=self.proposals(dataset, most, waiting=True),
                 proposals=self.proposals(dataset, most, waiting=False),
@@ -559,14 +564,9 @@ class Accounts:
                     for entry in self._service.ledger.history_of(dataset, most)
                 ],
             )
-            for dataset, budgets in found.items()
+            for dataset in names
             if token.covers(dataset)
         ]
-
-    def open_names(self, *, is_open: bool = True) -> list[str]:
-        """Return the data sets of the settings that have a budget, or those that have none yet."""
-        records = self._service.records
-        return [n for n in self._service.settings.datasets if records.is_open(n) is is_open]
 
     def _served(self, dataset: str) -> ServedRecord | None:
         stated = self._service.settings.datasets.get(dataset)
@@ -661,7 +661,7 @@ class Accounts:
         Everything is read at one moment, whoever charges meanwhile.
         """
         settings, ledger = self._service.settings, self._service.ledger
-        served = {name: self._served(name) for name in self.open_names()}
+        served = {name: self._served(name) for name in self.names(token)}
         facts: dict[str, Any] = {"anchor": ledger.anchor.kind, "scope": token.scope}
         facts |= {"organisation": settings.organisation, "time": utc_now()}
         facts["tokens"] = [shown.record() for shown in self.tokens(token)]

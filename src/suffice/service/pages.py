@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -246,8 +247,9 @@ def asked_budgets(
     return budgets
 
 
-_FEW = 10  # rows of each list on the page of all data sets
-_MANY = 50  # on the pages of one data set, and in the report
+Start = Annotated[int, Query(ge=0, le=_LARGEST_NUMBER)]  # how many data sets come before
+_FEW = 10  # rows of each list on the page of all data sets, and data sets on it
+MANY = 50  # on the pages of one data set, and in the report
 
 
 def install_pages(app: FastAPI, service: Service, planning: Planning) -> None:
@@ -343,20 +345,24 @@ class _Pages:
         anybody = Annotated[Session, Depends(self._sessions.find_anybody)]
 
         @router.get("/")
-        def overview(session: anybody) -> Response:
-            if session.token.role is Role.ORGANISER:
+        def overview(session: anybody, start: Start = 0) -> Response:
+            token = session.token
+            if token.role is Role.ORGANISER:
                 return self._to("/surveys")
-            if not sees_all(session.token):
-                return self.own_proposals(session)
-            datasets = self._accounts.datasets(session.token, _FEW)
-            unopened = self._accounts.open_names(is_open=False)
-            names = [*(view.name for view in datasets), *unopened]
+            if not sees_all(token):
+                return self.own_proposals(session, start)
+            opened = self._accounts.names(token)
+            unopened = [n for n in self._service.settings.datasets if n not in opened]
+            names = [*(n for n in opened if opened[n]), *filter(token.covers, unopened)]
+            names += [n for n in opened if not opened[n]]  # what waits for somebody came first
+            shown = names[start : start + _FEW]
             return self._page(
                 "overview.html",
                 session,
-                datasets=datasets,
-                unopened=list(filter(session.token.covers, unopened)),
-                deciding={n for n in names if self._service.ledger.open_decisions(n)},
+                datasets=self._accounts.datasets(token, _FEW, filter(opened.__contains__, shown)),
+                unopened=[n for n in shown if n not in opened],
+                deciding={facts["dataset"] for facts in self._service.ledger.open_decisions()},
+                paging=(start, len(shown), len(names)),
             )
 
         @router.post("/logout")
@@ -383,9 +389,9 @@ class _Pages:
 
         @router.post("/ask/{dataset}")
         async def propose(request: Request, dataset: Name, session: anybody) -> Response:
-            self.check_asks(session, dataset)
+            await run_in_threadpool(self.check_asks, session, dataset)
             fields = await self._sessions.form(request, session, most=Offer.most_bytes)
-            return await run_in_threadpool(self.propose, session, dataset, fields)
+            return await self.propose(session, dataset, fields)
 
         @router.get("/ask/{dataset}/columns.json")
         def columns(dataset: Name, session: anybody) -> Response:
@@ -414,17 +420,19 @@ class _Pages:
             raise Problem(HTTPStatus.FORBIDDEN, "Owners and learners propose, and nobody else.")
         return self._service.authenticator.served(session.token, dataset)
 
-    def own_proposals(self, session: Session) -> Response:
+    def own_proposals(self, session: Session, start: int) -> Response:
         """Return a learner's first page: what may be asked for, and what became of its proposals.
 
         Of others it shows what is left of the budget, as the API does.
         """
+        served = self._service.settings.datasets
+        names = [name for name in self._accounts.names(session.token) if name in served]
         datasets = [
-            (view, self._accounts.proposals(view.name, _MANY, sender=session.token.id))
-            for view in self._accounts.datasets(session.token, 0)
-            if view.served is not None
+            (view, self._accounts.proposals(view.name, MANY, sender=session.token.id))
+            for view in self._accounts.datasets(session.token, 0, names[start : start + _FEW])
         ]
-        return self._page("asking.html", session, datasets=datasets)
+        paging = start, len(datasets), len(names)
+        return self._page("asking.html", session, datasets=datasets, paging=paging)
 
     def form_page(
         self,
@@ -438,7 +446,7 @@ class _Pages:
         """Return the form of a proposal: new, or as it was sent, with what is wrong with it."""
         served = self._service.settings.datasets[dataset]
         self._planning.warm_up()
-        (view,) = self._accounts.datasets(session.token, 0, dataset)
+        (view,) = self._accounts.datasets(session.token, 0, [dataset])
         offers = offers_of(served)
         offer = next((one for one in offers if one.kind == fields.get("kind")), None)
         offer = offer or next(iter(offers), None)
@@ -458,34 +466,38 @@ class _Pages:
             problem=problem,
         )
 
-    def propose(self, session: Session, dataset: str, fields: dict[str, str]) -> Response:
+    async def propose(self, session: Session, dataset: str, fields: dict[str, str]) -> Response:
         """Send what a form proposes; back to the form if something is wrong with it."""
         served = self._service.settings.datasets[dataset]
         offers = {offer.kind: offer for offer in offers_of(served)}
         offer = offers.get(fields.get("kind", ""))
         if offer is None:
             raise not_found()
-        try:
-            rows = self.rows(session, dataset, offer, fields)
+
+        def send() -> StoredProposal:
             asked = proposal_of(offer, fields, self._service.classes(dataset), rows)
-            stored = self._service.receive(session.token, dataset, asked)
-        except (UsageError, ReleaseError) as error:
-            return self.form_page(session, dataset, fields, is_new=False, problem=str(error))
-        except Problem as problem:
-            return self.form_page(session, dataset, fields, is_new=False, problem=problem.detail)
+            return self._service.receive(session.token, dataset, asked)
+
+        try:
+            rows = await self.rows(session, dataset, offer, fields)
+            stored = await run_in_threadpool(send)
+        except (UsageError, ReleaseError, Problem) as error:
+            problem = error.detail if isinstance(error, Problem) else str(error)
+            back = partial(self.form_page, is_new=False, problem=problem)
+            return await run_in_threadpool(back, session, dataset, fields)
         where = "data" if session.token.role is Role.OWNER else "ask"
         return self._to(f"/{where}/{dataset}/{stored.digest}")
 
-    def rows(
+    async def rows(
         self, session: Session, dataset: str, offer: Offer, fields: dict[str, str]
     ) -> HashedRows | None:
         """Return the rows that a form names: by a file, by their hash, or the owner's own."""
         if not offer.has_public_rows:
             return None
         if session.token.role is Role.OWNER:
-            return self._planning.rows(dataset, None, offer, fields)
+            return await self._planning.rows(dataset, None, offer, fields)
         if text := fields.pop("rows", ""):
-            return self._planning.rows(dataset, text, offer, fields)
+            return await self._planning.rows(dataset, text, offer, fields)
         count, digest = fields.get("count", ""), fields.get("hash", "")
         if not count.isdecimal() or not is_digest(digest):
             raise ParameterError("Send a file of rows, or name their number and their hash.")
@@ -627,13 +639,13 @@ class _Pages:
         @router.get("/data/{dataset}")
         def proposals(dataset: Name, session: reader, before: _Before = None) -> Response:
             self._service.authenticator.served(session.token, dataset)
-            rows = self._accounts.proposals(dataset, _MANY + 1, before=before)
-            more = rows[_MANY - 1].number if len(rows) > _MANY else None
+            rows = self._accounts.proposals(dataset, MANY + 1, before=before)
+            more = rows[MANY - 1].number if len(rows) > MANY else None
             return self._page(
                 "proposals.html",
                 session,
                 dataset=dataset,
-                rows=rows[:_MANY],
+                rows=rows[:MANY],
                 next_page=more,
                 **(
                     {"view": None, "pictures": (), "deciding": False}
@@ -678,8 +690,8 @@ class _Pages:
 
     def history(self, session: Session, dataset: str) -> dict[str, Any]:
         """Return what a page shows of a data set and of its budgets, charge by charge."""
-        (view,) = self._accounts.datasets(session.token, _FEW, dataset)
-        spent = self._service.ledger.spent_after(dataset, _MANY)
+        (view,) = self._accounts.datasets(session.token, _FEW, [dataset])
+        spent = self._service.ledger.spent_after(dataset, MANY)
         pictures = [budget_picture(steps, str(unit)) for unit, steps in spent.items()]
         deciding = bool(self._service.ledger.open_decisions(dataset))
         return {"view": view, "pictures": pictures, "deciding": deciding}
@@ -787,12 +799,12 @@ class _Pages:
     def _add_oversight_pages(self, router: APIRouter, reader: Any) -> None:
 
         @router.get("/report")
-        def report(session: reader) -> Response:
-            return self._report(session, for_print=False)
+        def report(session: reader, start: Start = 0) -> Response:
+            return self._report(session, start, for_print=False)
 
         @router.get("/print")
-        def printed(session: reader) -> Response:
-            return self._report(session, for_print=True)
+        def printed(session: reader, start: Start = 0) -> Response:
+            return self._report(session, start, for_print=True)
 
         @router.get("/log")
         def log(
@@ -817,13 +829,16 @@ class _Pages:
         def export(session: reader) -> Response:
             return export_response(*self._accounts.export(session.token))
 
-    def _report(self, session: Session, *, for_print: bool) -> Response:
+    def _report(self, session: Session, start: int, *, for_print: bool) -> Response:
         token = session.token
+        names = [*self._accounts.names(token)]
+        shown = names[start : start + MANY]
         return self._page(
             "report.html",
             session,
             for_print=for_print,
-            datasets=self._accounts.datasets(token, _MANY),
+            datasets=self._accounts.datasets(token, MANY, shown),
+            paging=(start, len(shown), len(names)),
             tokens=self._accounts.tokens(token),
             log=self._accounts.log(token),
             key_id=self._accounts.key_id,
@@ -849,14 +864,14 @@ class _Pages:
         pasted: str = "",
     ) -> Response:
         log = self._accounts.log(session.token)
-        older = [] if log.problem else self._accounts.entries(session.token, before, _MANY + 1)
-        rows = [(entry, entry_words(entry)) for entry in older[:_MANY]]
+        older = [] if log.problem else self._accounts.entries(session.token, before, MANY + 1)
+        rows = [(entry, entry_words(entry)) for entry in older[:MANY]]
         return self._page(
             "log.html",
             session,
             log=log,
             rows=rows,
-            next_page=older[_MANY - 1].number if len(older) > _MANY else None,
+            next_page=older[MANY - 1].number if len(older) > MANY else None,
             comparison=comparison,
             key_id=self._accounts.key_id,
             pasted=pasted,

@@ -9,6 +9,7 @@ style sheet. A picture is as wide as a phone, and grows with the page. Its words
 description, and its numbers in a text or table beside it.
 """
 
+import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -105,9 +106,11 @@ class Planning:
     def foresight(self, stored: StoredProposal) -> Foresight | None:
         """Return what a proposal would do; None while it is being worked out."""
         try:
-            found: Foresight | None = self.ask(
-                (stored.dataset, stored.digest), foresee, self._settings, stored
-            )
+            begun = self.begin((stored.dataset, stored.digest), foresee, self._settings, stored)
+            # Half a second: a page in work comes again by itself.
+            if begun is None or not wait([begun], 0.5).done:
+                return None
+            found: Foresight = self.result(begun)
         except Exception:  # noqa: BLE001  # its text may quote, and everybody gets the same sentence
             return Foresight(trouble=CANNOT)
         return found
@@ -119,36 +122,35 @@ class Planning:
                 self._pool = new_pool()
                 self._pool.submit(int)
 
-    def rows(
+    async def rows(
         self, dataset: str, text: str | None, offer: "Offer", fields: Mapping[str, str]
     ) -> HashedRows:
         """Return number and hash of rows: those of a file, or those of the data set itself.
 
-        A learner is told what is wrong with a file of its own.
+        A learner is told what is wrong with a file of its own. No thread waits for it: those are
+        for everybody's pages.
         """
         about = (offer.kind, *columns_of(offer, fields))
         source: tuple[Any, ...] = (rows_of_table, self._settings, dataset)
         if text is not None:
             source, dataset = (rows_of_file, text), sha256(text.encode()).hexdigest()
+        begun = self.begin((dataset, *about), *source, *about)
+        if begun is not None:
+            await asyncio.wait([asyncio.wrap_future(begun)], timeout=10)  # seconds
+        if begun is None or not begun.done():
+            raise ParameterError("The service is still reading the rows. Send it again.")
         try:
-            found = self.ask((dataset, *about), *source, *about, patience=10)
+            rows: HashedRows = self.result(begun)
         except (BrokenProcessPool, StorageError):
             raise ParameterError(
                 "The rows cannot be read. Send a CSV file with a header."
             ) from None
-        if found is None:
-            raise ParameterError("The service is still reading the rows. Send it again.")
-        rows: HashedRows = found
         return rows
 
-    def ask(
-        self,
-        key: tuple[Any, ...],
-        work: Callable[..., Any],
-        *about: Any,
-        patience: float = 0.5,  # seconds: a page in work comes again by itself
-    ) -> Any:
-        """Return what some work gave, None while it goes on; raise what it raised."""
+    def begin(
+        self, key: tuple[Any, ...], work: Callable[..., Any], *about: Any
+    ) -> Future[Any] | None:
+        """Return the work of a key, begun now or before; None while too much waits."""
         with self._lock:
             begun = self._begun.get(key)
             if begun is None:
@@ -158,9 +160,10 @@ class Planning:
                 begun = self._begun[key] = self._pool.submit(work, *about)
                 if len(self._begun) > self.kept:
                     self._begun.popitem(last=False)
-        wait([begun], patience)
-        if not begun.done():
-            return None
+        return begun
+
+    def result(self, begun: Future[Any]) -> Any:
+        """Return what some work gave, or raise what it raised."""
         try:
             return begun.result()
         except BrokenProcessPool:  # it was killed: the next one begins anew

@@ -240,6 +240,15 @@ class ServiceRecords:
 
     # --- proposals
 
+    def datasets(self) -> dict[str, bool]:
+        """Return every data set that has a budget, and whether a proposal waits for its owner."""
+        query = (
+            "SELECT d.name, EXISTS (SELECT 1 FROM proposals AS p WHERE p.dataset = d.name"  # noqa: S608  # our own words
+            f" {_WAITING}) FROM datasets AS d ORDER BY d.name"
+        )
+        with self._store.reading() as records:
+            return {name: bool(waits) for name, waits in records.db.execute(query)}
+
     def is_open(self, dataset: str) -> bool:
         """Say whether the ledger has a budget of a data set, which it then keeps."""
         if dataset not in self._open:

@@ -65,7 +65,7 @@ from suffice.service.api import (
 from suffice.service.auth import Session, Sessions, check_covers_all
 from suffice.service.limits import RequestRate, read_body, read_json
 from suffice.service.operation import LOGGER
-from suffice.service.pages import Renderer
+from suffice.service.pages import MANY, Renderer, Start
 from suffice.service.problems import (
     Problem,
     not_found,
@@ -405,14 +405,17 @@ class Asking:
     door: Door
     renderer: Renderer
 
-    def list(self, session: Session, problem: str | None = None) -> Response:
-        """Return the page of all surveys."""
-        rows = []
-        for identity in self.store.surveys():
-            opened = self.door.found(identity)
-            title = load_survey(opened.body).content["title"]
-            rows.append((identity, title, opened, self.store.answered(identity)))
-        return self.renderer.page("surveys.html", session, rows=rows, problem=problem)
+    def list(self, session: Session, start: int = 0, problem: str | None = None) -> Response:
+        """Return a page of the surveys after so many."""
+        found, count = self.store.listed(start, MANY)
+        rows = [
+            (one, load_survey(opened.body).content["title"], opened, self.store.answered(one))
+            for one, opened in found
+        ]
+        paging = start, len(rows), count
+        return self.renderer.page(
+            "surveys.html", session, rows=rows, paging=paging, problem=problem
+        )
 
     def open(self, session: Session, fields: Mapping[str, str], origin: str) -> Response:
         """Open a survey for people, or a trial of it; return the links of those who are invited."""
@@ -425,7 +428,7 @@ class Asking:
                 invited = new_invitations(int(count))
             open_survey(survey, self.service.settings.ledger, self.store, invited, trial=trial)
         except SufficeError as error:
-            return self.list(session, str(error))
+            return self.list(session, problem=str(error))
         identity = trial_of(survey.id) if trial else survey.id
         if invited is None:
             return self.renderer.to(f"/surveys/{identity}/results")
@@ -515,8 +518,8 @@ def install_asking(app: FastAPI, service: Service, door: Door) -> None:
     organiser = Annotated[Session, Depends(sessions.find_organiser)]
 
     @pages.get("/surveys")
-    def listed(session: asker) -> Response:
-        return asking.list(session)
+    def listed(session: asker, start: Start = 0) -> Response:
+        return asking.list(session, start)
 
     @pages.post("/surveys")
     async def opening(request: Request, session: organiser) -> Response:

@@ -1,11 +1,14 @@
 """Learners, and owners who release, ask by a form: what it shows, takes and refuses."""
 
 import asyncio
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from html import unescape
 
@@ -16,7 +19,7 @@ import pytest
 from browsing import PHONE, fits_sideways, needs_browser, open_browser, signed_in, take_picture
 from every_kind import KINDS, make_every_kind, proposals, table_of
 from in_process import settle_all
-from served import running
+from served import running, workers_of
 
 from suffice.releases.codec import decode
 from suffice.service.app import make_app
@@ -205,6 +208,40 @@ def test_a_file_that_is_no_table_is_the_senders_fault(clinic, session, body):
     response = send(learner, "labels", filled(*KINDS["labels"][0]), body)
     assert response.status_code == 400
     assert response.headers["content-type"].startswith(("text/html", "application/problem"))
+
+
+def test_many_files_that_are_read_slowly_keep_no_page_waiting(clinic):
+    """Sixty uploads at once wait for rows, and none of the forty threads that make pages waits."""
+    with running(clinic) as (url, process), ThreadPoolExecutor(60) as threads:
+        learner, owner = (httpx.Client(base_url=url, timeout=60) for _ in range(2))
+        with learner, owner:
+            for client, role in ((learner, "learner"), (owner, "owner")):
+                client.post("/login", data={"token": clinic.tokens[role]})
+            owner.get("/")
+            fields = filled(*KINDS["labels"][0]) | {
+                "csrf": csrf_of(learner.get("/ask/labels").text)
+            }
+            end = time.monotonic() + LONGEST_SECONDS
+            while not (stopped := workers_of(process)):  # the one that reads rows
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+
+            def upload(number: int) -> int:
+                files = {"rows": ("rows.csv", f"age,size,ward\n{number},2,3\n".encode())}
+                return learner.post("/ask/labels", data=fields, files=files).status_code
+
+            sent = [threads.submit(upload, number) for number in range(60)]
+            while not any(future.done() for future in sent):  # those for which there is no room
+                time.sleep(0.05)
+            began = time.monotonic()
+            assert owner.get("/").status_code == 200
+            waited = time.monotonic() - began
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+            assert {future.result() for future in sent} <= {303, 400}
+    assert waited < 5  # reading may take ten seconds
 
 
 # --- who may

@@ -142,6 +142,7 @@ class Ledger:
         self.path: Path | str = self._store.path
         self._claims: dict[tuple[str, str], Claim] = {}
         self._replay, self._altered = Replay(), ""
+        self._curves: dict[tuple[str, int], Curve] = {}
         self._catching_up = threading.Lock()
         if budgets is None and not self._store.exists():
             raise LedgerError(
@@ -643,32 +644,12 @@ class Ledger:
     def spent_after(self, dataset: str, most: int) -> dict[Unit, list["Step"]]:
         """Return each budget of a data set after it was set, charged or raised, oldest first.
 
-        Of the charges at most so many, evenly from all of them, the last one included.
+        Of the charges at most so many, evenly from all of them, and the last one.
         """
         with self._verified() as (records, _):
-            charges = [*records.charges(dataset=dataset)]
-            limits = [*self._replay.limits.get(dataset, ())]
-        events: list[tuple[int, datetime, Charge | dict[Unit, Budget]]] = [
-            (c.opened, datetime.fromtimestamp(c.time, UTC), c) for c in charges
-        ]
-        events += [(number, datetime.fromisoformat(time), b) for number, time, b in limits]
-        tallies: dict[Unit, Tally] = {}
-        budgets: dict[Unit, Budget] = {}
-        steps: dict[Unit, list[Step]] = {}
-        every, number = max(1, -(-len(charges) // most)), 0
-        for _, moment, event in sorted(events, key=lambda event: event[0]):
-            if isinstance(event, Charge):
-                number, cost = number + 1, event.costs()[dataset]
-                for unit, tally in tallies.items():
-                    tally.add(compose_events(rules.closest_events(unit, cost)))
-            else:
-                budgets = event
-            if not isinstance(event, Charge) or (len(charges) - number) % every == 0:
-                for unit, budget in budgets.items():
-                    tally = tallies.setdefault(unit, Tally())
-                    spent = rules.balance_of(dataset, unit, budget, tally).spent
-                    steps.setdefault(unit, []).append(Step(moment, spent, budget.epsilon))
-        return steps
+            curve = self._curves.setdefault((dataset, most), Curve(dataset, most))
+            curve.catch_up(records, self._replay.limits.get(dataset, ()))
+            return {unit: [steps[unit] for _, steps in curve.steps] for unit in curve.budgets}
 
     def history(self) -> list[Entry]:
         """Return every charge, oldest first; those without output are pending or burnt.
@@ -785,15 +766,18 @@ class Ledger:
         with self._store.writing() as records:
             records.append(Kind.DECISION, {**about, **decision, "decision": "refused"})
 
-    def open_decisions(self, dataset: str) -> list[Mapping[str, Any]]:
-        """Return what one of two people agreed to about the budgets of a data set, by the log."""
+    def open_decisions(self, dataset: str | None = None) -> list[Mapping[str, Any]]:
+        """Return what one of two people agreed to about budgets, of one data set or all of them."""
         with self._verified() as (records, _):
-            stored, agreed = records.budgets(dataset), self._replay.agreed
-            found = [facts[0] for (name, _), facts in agreed.items() if name == dataset]
-        budgets = [f for f in found if "budgets" in f]  # the others are about proposals
-        if not stored:
-            return budgets
-        return [f for f in budgets if rules.is_raise(stored, budgets_from(f["budgets"]))]
+            agreed = [facts[0] for facts in self._replay.agreed.values()]
+            # The others are about proposals.
+            found = [f for f in agreed if "budgets" in f and dataset in (None, f["dataset"])]
+            stored = [records.budgets(facts["dataset"]) for facts in found]
+        return [
+            facts
+            for facts, budgets in zip(found, stored, strict=True)
+            if not budgets or rules.is_raise(budgets, budgets_from(facts["budgets"]))
+        ]
 
     # --- the audit log
 
@@ -1145,6 +1129,63 @@ class Step(NamedTuple):
     limit: float  # its epsilon
 
 
+@dataclass
+class Curve:
+    """What was spent of a data set's budgets, in few steps; each charge is read once.
+
+    It is for a picture. Nothing is decided by it.
+    """
+
+    dataset: str
+    most: int  # charges among the steps, besides the last one
+    every: int = 1  # so many charges there is a step
+    seen: int = 0  # charges
+    last: int = 0  # the number of the newest of them
+    limits: int = 0  # that were read
+    budgets: dict[Unit, Budget] = field(default_factory=dict)
+    spent: dict[Unit, Tally] = field(default_factory=dict)
+    # After so many charges; 0 where a budget was set or raised.
+    steps: list[tuple[int, dict[Unit, Step]]] = field(default_factory=list)
+
+    def catch_up(self, records: Tables, limits: Sequence["Limit"]) -> None:
+        """Read the charges and limits since the last time."""
+        charges = [*records.charges(self.last, dataset=self.dataset)]
+        total, new = self.seen + len(charges), [*limits[self.limits :]]
+        self.limits = len(limits)
+        while total > self.most * self.every:
+            self.every *= 2
+        self.steps = [step for step in self.steps if step[0] % self.every == 0]
+        for charge in (*charges, None):
+            while new and (charge is None or new[0][0] < charge.opened):
+                _, time, self.budgets = new.pop(0)
+                self._add(0, datetime.fromisoformat(time))
+            if charge is not None:
+                self.seen, self.last = self.seen + 1, charge.number
+                _add_cost(self.spent, charge.costs()[self.dataset])
+                if self.seen % self.every == 0 or self.seen == total:
+                    self._add(self.seen, datetime.fromtimestamp(charge.time, UTC))
+
+    def _add(self, number: int, time: datetime) -> None:
+        self.spent = {unit: self.spent.get(unit, Tally()) for unit in self.budgets}
+        balances = [
+            rules.balance_of(self.dataset, unit, budget, self.spent[unit])
+            for unit, budget in self.budgets.items()
+        ]
+        steps = {b.unit: Step(time, b.spent, b.budget.epsilon) for b in balances}
+        self.steps.append((number, steps))
+
+
+Limit = tuple[int, str, dict[Unit, Budget]]
+"""The number and the time of an entry of the log that sets budgets, and what they are then."""
+
+
+def _add_cost(spent: rules.Spent, cost: rules.Cost) -> None:
+    """Add what one more charge, the newest, cost a data set."""
+    for unit, tally in spent.items():
+        if events := rules.closest_events(unit, cost):
+            tally.add(compose_events(events))
+
+
 class Snapshot(NamedTuple):
     """A ledger at one moment."""
 
@@ -1177,8 +1218,7 @@ class Replay:
     anchor: str = ""
     frozen: str = ""
     budgets: dict[str, Any] = field(default_factory=dict)
-    # Entry, time and budgets of a data set, whenever they were set.
-    limits: dict[str, list[tuple[int, str, dict[Unit, Budget]]]] = field(default_factory=dict)
+    limits: dict[str, list[Limit]] = field(default_factory=dict)  # of each data set, so far
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     spent: dict[str, rules.Spent] = field(default_factory=dict)  # by data set
@@ -1255,9 +1295,7 @@ class Replay:
     def add_costs(self, costs: Mapping[str, rules.Cost]) -> None:
         """Add what one more charge, the newest, cost each data set."""
         for name, cost in costs.items():
-            for unit, tally in self.spent[name].items():
-                if events := rules.closest_events(unit, cost):
-                    tally.add(compose_events(events))
+            _add_cost(self.spent[name], cost)
 
     def check(self, records: Tables, datasets: Sequence[str] | None = None) -> None:
         """Raise if a table is not what the log says.
