@@ -144,7 +144,7 @@ def running(clinic: Clinic, **environment: str) -> Iterator[tuple[str, subproces
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """Return the process ids of a server's workers."""
     listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     workers = [line for line in listed.stdout.splitlines() if "spawn_main" in line]
