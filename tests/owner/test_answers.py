@@ -97,6 +97,21 @@ def test_everybody_may_answer_an_open_survey(place):
     assert store.answered(SURVEY.id) == 25
 
 
+def test_surveys_are_listed_some_at_a_time_and_open_ones_first(place):
+    store, about = AnswerStore(place), SURVEY.content["about"]
+    made = [new_survey(f"{k}", states={"q": "ab"}, flip=0.25, about=about) for k in range(5)]
+    for survey in made:
+        store.open(survey, None)
+    store.close(made[0].id)
+    first, count = store.listed(0, 3)
+    second, _ = store.listed(3, 3)
+    found = [identity for identity, _ in (*first, *second)]
+    assert count == 5
+    assert [len(first), len(second)] == [3, 2]
+    assert found == [*sorted(survey.id for survey in made[1:]), made[0].id]
+    assert first[0][1] == store.survey(found[0])
+
+
 def test_what_was_decided_about_a_survey_stays(place):
     store = AnswerStore(place)
     store.open(SURVEY, new_invitations(1))

@@ -247,7 +247,7 @@ def asked_budgets(
     return budgets
 
 
-Start = Annotated[int, Query(ge=0, le=_LARGEST_NUMBER)]  # how many data sets come before
+Start = Annotated[int, Query(ge=0, le=10**15)]  # how many data sets come before
 _FEW = 10  # rows of each list on the page of all data sets, and data sets on it
 MANY = 50  # on the pages of one data set, and in the report
 

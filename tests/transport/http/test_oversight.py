@@ -1,5 +1,6 @@
 """What officers are given: log, checkpoints, comparisons and the export, each in its scope."""
 
+import asyncio
 import json
 import os
 import re
@@ -54,6 +55,45 @@ def clinic(tmp_path_factory):
 @pytest.fixture(scope="module")
 def officer(clinic):
     return Reader(clinic, clinic.tokens["officer"])
+
+
+ONE_MORE = """
+[datasets.{name}]
+table = "table.csv"
+label = "diagnosis"
+policy = {{ largest_epsilon = 0.5, features = ["age"] }}
+"""
+
+
+def test_lists_of_data_sets_are_paged_and_what_waits_comes_first(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    settle_all(clinic, {"smoker": [clinic.proposal("waits")]})
+    names = [f"set-{number:02}" for number in range(60)]
+    Ledger(clinic.place, dict.fromkeys(names[:-1], Budget(1.0)))
+    path = clinic.folder / "suffice.toml"
+    path.write_text(path.read_text() + "".join(ONE_MORE.format(name=name) for name in names))
+
+    async def followed(role: str, place: str) -> list[list[str]]:
+        transport = httpx.ASGITransport(app=make_app(Settings.load(clinic.folder)))
+        pages: list[list[str]] = []
+        async with httpx.AsyncClient(transport=transport, base_url="http://clinic") as client:
+            await client.post("/login", data={"token": clinic.tokens[role]})
+            while place:
+                text = (await client.get(place)).text
+                heads = re.findall(r'<h2 id="(?:data|new)-[^>]*>(.*?)</h2>', text)
+                pages.append([re.sub("<.*?>|Data set ", "", head) for head in heads])
+                later = re.search(r'href="([^"]+)">Next data sets', text)
+                place = later[1] if later else ""
+        return pages
+
+    first, *later = asyncio.run(followed("owner", "/"))
+    assert first[:3] == ["smoker", "diagnosis", "set-00"]
+    assert first[-1] == names[-1]  # nobody opened it yet
+    assert [len(page) for page in (first, *later)] == [10] * 6 + [2]
+    assert sorted(sum(later, first)) == sorted(["diagnosis", "smoker", *names])
+    learners = asyncio.run(followed("learner", "/"))
+    assert [name for page in learners for name in page] == ["diagnosis", "smoker", *names[:-1]]
+    assert [len(page) for page in asyncio.run(followed("officer", "/report"))] == [50, 11]
 
 
 def test_the_export_accounts_for_everything(clinic, officer):
