@@ -141,12 +141,13 @@ def rounded_down(value: float) -> str:
 
     Examples
     --------
-    >>> rounded_down(0.99999), rounded_down(-1.0)
-    ('0.9999', '0')
+    >>> rounded_down(0.99999), rounded_down(6.6), rounded_down(-1.0)
+    ('0.9999', '6.6', '0')
     """
     if not math.isfinite(value) or value <= 0:
         return "0"
-    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):g}"
+    # Of the decimal that reads back as this float: 6.6 is a little less than that in binary.
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value))):g}"
 
 
 def policy_rows(served: ServedRecord) -> list[tuple[str, str]]:
