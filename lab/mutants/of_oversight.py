@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "learners-list-proposals-of-others",
         "service/pages.py",
-        "_MANY, sender=session.token.id)",
-        "_MANY)",
+        "MANY, sender=session.token.id)",
+        "MANY)",
         ("transport/http/test_asking.py::test_learners_see_their_own_pages_alone",),
         "A learner's first page lists what others propose.",
     ),

@@ -96,6 +96,9 @@ class Renderer:
             "kind_title": lambda kind: KIND_TEXTS.get(kind, (kind, ""))[0],
             "kind_contents": lambda kind: KIND_TEXTS.get(kind, ("", f"A release, {kind}."))[1],
             "short_hash": lambda text: f"{text.removeprefix('sha256:')[:12]}...",
+            "set_name": lambda text: (
+                f"survey {text[len(_SURVEY) :][:12]}..." if text.startswith(_SURVEY) else text
+            ),
             "accuracy_picture": lambda plan, epsilon: accuracy_picture(
                 plan.accuracy, epsilon, plan.without_noise, plan.larger_class
             ),
@@ -248,6 +251,7 @@ def asked_budgets(
     return budgets
 
 
+_SURVEY = "survey sha256:"  # how the name of a survey in the ledger begins
 Start = Annotated[int, Query(ge=0, le=10**15)]  # how many data sets come before
 _FEW = 10  # rows of each list on the page of all data sets, and data sets on it
 MANY = 50  # on the pages of one data set, and in the report
@@ -353,6 +357,8 @@ class _Pages:
             if not sees_all(token):
                 return self.own_proposals(session, start)
             opened = self._accounts.names(token)
+            if self._service.settings.answers is not None:  # surveys have a page of their own
+                opened = {n: waits for n, waits in opened.items() if not n.startswith(_SURVEY)}
             unopened = [n for n in self._service.settings.datasets if n not in opened]
             names = [*(n for n in opened if opened[n]), *filter(token.covers, unopened)]
             names += [n for n in opened if not opened[n]]  # what waits for somebody came first
