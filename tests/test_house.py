@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 72_774,
+    "lines": 72_863,
     "modules": 183,
     "lone": 25,
     "protocols": 6,
