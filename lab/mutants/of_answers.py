@@ -256,6 +256,22 @@ MUTANTS = (
         "Learners see the surveys and who was reminded.",
     ),
     Mutant(
+        "officers-open-surveys",
+        "service/auth.py",
+        "if session.token.role is Role.OFFICER:",
+        "if False:",
+        (f"{_ORGANISER}::test_an_organiser_opens_a_survey_and_closes_it_on_pages",),
+        "Somebody who is there to read closes a survey for good.",
+    ),
+    Mutant(
+        "a-door-without-its-guard",
+        "service/app.py",
+        "await self.guarded(scope, receive, send)",
+        "await self.door(scope, receive, send)",
+        (f"{_DOORS}::test_the_door_of_a_crowd_answers_as_the_route_does",),
+        "Answers to people lack the headers that keep them out of caches and other sites.",
+    ),
+    Mutant(
         "dependent-question-is-asked",
         "service/surveys.py",
         'if f"depends {k}" in self.fields:',

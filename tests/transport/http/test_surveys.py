@@ -57,6 +57,24 @@ def test_the_same_answer_again_is_recognised_and_another_is_not_taken(asked):
     assert post(app, body).status_code == 410
 
 
+def test_the_door_of_a_crowd_answers_as_the_route_does(asked):
+    """The first answer comes in by the route, later ones by a door: guarded in the same way."""
+    app, _, invitations = asked
+    bodies = (b"nonsense", body_of(invitations[0], sheet_of()), b"{}")
+    first, second, third = (post(app, body) for body in bodies)
+    assert set(app.door.places) == {f"{PLACE}/answers"}
+    assert [r.status_code for r in (first, second, third)] == [422, 201, 422]
+    assert first.content == third.content
+    assert first.headers == third.headers
+    assert first.headers.items() - second.headers.items() == {
+        ("content-type", "application/problem+json"),
+        ("content-length", first.headers["content-length"]),
+    }
+    app.door.store._db.close()  # as when the disk fails
+    broken = post(app, bodies[1])
+    assert (broken.status_code, broken.headers["retry-after"]) == (503, "2")
+
+
 @pytest.mark.parametrize(
     "change",
     [
