@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test lint format golden audit mutants engines bench docs
+.PHONY: help env demo serve test lint format golden audit mutants engines bench evidence docs
 
 PY := .venv/bin/python
 
@@ -72,3 +72,6 @@ engines: .venv-engines/made  ## every engine, with workers killed and files chan
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
 	$(PY) lab/bench/run.py $(if $(DATA),--data $(DATA))
+
+evidence: .venv/made  ## measure what the pages state and is stale, and write the pages; DATA=DIR
+	$(PY) lab/evidence.py --data $(DATA)
