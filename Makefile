@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test lint format golden audit mutants engines bench evidence docs
+.PHONY: help env demo serve test lint format golden audit mutants engines bench evidence release docs
 
 PY := .venv/bin/python
 
@@ -75,3 +75,6 @@ bench: .venv/made  ## every performance claim, as ratios measured in one run; DA
 
 evidence: .venv/made  ## measure what the pages state and is stale, and write the pages; DATA=DIR
 	$(PY) lab/evidence.py --data $(DATA)
+
+release: .venv/made  ## source archive, wheel, changelog, components and checksums in dist/; tries the wheel in clean Pythons
+	$(PY) lab/release.py $(if $(PYTHONS),--python $(PYTHONS))
