@@ -6,7 +6,7 @@
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -230,23 +230,31 @@ def _report(offences: list[str], file: str) -> None:
         assert not offences, "\n" + "\n".join(offences)
 
 
-@pytest.mark.parametrize("page", [*SHORT_PAGES, *DEVELOPER_PAGES], ids=where)
-def test_no_sentence_is_too_long(page):
-    _report(long_sentences(page), where(page))
+def _report_all(places: Iterable[Path], offences_of: Callable[[Path], list[str]]) -> None:
+    """Report each place, and fail with the offences of all of them."""
+    failures = []
+    for place in places:
+        try:
+            _report(offences_of(place), where(place))
+        except AssertionError as error:
+            failures.append(f"{where(place)}: {error}")
+    assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("page", USER_PAGES, ids=where)
-def test_no_page_has_a_retired_word(page):
-    _report(retired_words(page_texts(page)), where(page))
+def test_no_sentence_is_too_long():
+    _report_all([*SHORT_PAGES, *DEVELOPER_PAGES], long_sentences)
+
+
+def test_no_page_has_a_retired_word():
+    _report_all(USER_PAGES, lambda page: retired_words(page_texts(page)))
 
 
 def test_no_help_text_has_a_retired_word():
     _report(retired_words(help_texts()), "--help")
 
 
-@pytest.mark.parametrize("module", sorted(SRC.rglob("*.py")), ids=where)
-def test_no_message_has_a_retired_word(module):
-    _report(retired_words(code_texts(module)), where(module))
+def test_no_message_has_a_retired_word():
+    _report_all(sorted(SRC.rglob("*.py")), lambda module: retired_words(code_texts(module)))
 
 
 def test_commit_subjects_fit_a_line():

@@ -84,9 +84,9 @@ def worst_of(
     return slowest[0], largest[0], accepted
 
 
-@pytest.mark.parametrize("part", range(6))  # two workers share them
+@pytest.mark.parametrize("part", range(3))  # workers share them; `make audit` reads 2,000 files
 def test_crafted_files_cost_what_they_weigh_and_paint_nothing(monkeypatch, tmp_path, part):
-    _, _, accepted = worst_of(monkeypatch, tmp_path, 300, part, 6)
+    _, _, accepted = worst_of(monkeypatch, tmp_path, 150, part, 3)
     assert 2 < accepted < 33  # of 50: some get through to what is printed, most do not
 
 

@@ -40,7 +40,14 @@ def as_nobody(folder: Path, cold: str, *command: str) -> list[str]:
     return [*words, sys.executable, *command]
 
 
-@pytest.mark.parametrize("cold", ["", str(KERNELS)], ids=["kept kernels", "no kept kernels"])
+@pytest.mark.parametrize(
+    "cold",
+    [
+        pytest.param("", id="kept kernels"),
+        # A minute of compiling. That kernels compile there is also tested below, with one of them.
+        pytest.param(str(KERNELS), id="no kept kernels", marks=pytest.mark.audit),
+    ],
+)
 def test_a_whole_grant_works_for_nobody_on_a_read_only_file_system(tmp_path, cold):
     """From an empty folder: settings, key, ledger, tokens, budget, proposal, release."""
     clinic = make_clinic(tmp_path / "clinic")
