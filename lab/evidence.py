@@ -47,11 +47,7 @@ PAPERS = {  # by the first words of a reproduction's paper: what it depends on
     "Hamm": ("papers/hamm.py", "papers/output_perturbation.py", "owner/parties", *LABELS),
 }
 MISSING = (  # figures of the pages that are not in the store, and why
-    (
-        "README: accuracies of linear models",
-        "of 16 November, until all sets of label-privacy are here",
-    ),
-    ("README: records, five data sets and seven methods", "hours; `lab/bench/rivals.py`"),
+    ("accuracy.md: records, five data sets and seven methods", "hours; `lab/bench/rivals.py`"),
     (
         "coverage.md: intervals and forecasts",
         "its own store, not committed; `lab/bench/coverage.py`",
@@ -152,7 +148,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def accuracy_table(store: Mapping[str, Any]) -> str:
-    """Return the README's table of accuracies with private labels."""
+    """Return the table of accuracies with private labels."""
     keys = ("without noise", "auto 1", "auto 0.1", "auto 0.05", "majority")
     head = ("data set", "exact labels", "epsilon 1", "epsilon 0.1", "epsilon 0.05")
     rows = []
@@ -163,7 +159,7 @@ def accuracy_table(store: Mapping[str, Any]) -> str:
 
 
 def default_table() -> str:
-    """Return the README's table of releases and models without options, from the rivals' store."""
+    """Return the table of releases and models without options, from the rivals' store."""
     found: dict[tuple[str, float, str], list[float]] = defaultdict(list)
     for line in map(json.loads, RIVALS.read_text().splitlines()):
         if "commit" not in line:
@@ -187,7 +183,13 @@ def evidence_page(store: Mapping[str, Any]) -> str:
     measured = table(
         ("what", "measured at", "on", "seconds", "command"),
         (
-            (e.name, of["commit"], of["date"], of["seconds"], f"`python lab/evidence.py {e.name}`")
+            (
+                e.name,
+                of["commit"],
+                of["date"],
+                of["seconds"] or "unknown",
+                f"`python lab/evidence.py {e.name}`",
+            )
             for e in known
             if (of := store[e.name])
         ),
@@ -222,7 +224,7 @@ def pages(store: Mapping[str, Any]) -> dict[Path, str]:
     if all(f"label-privacy/{name}" in store for name in SETS):
         blocks["accuracy"] = accuracy_table(store)
     found = {}
-    for path in (ROOT / "README.md", ROOT / "docs" / "evidence.md"):
+    for path in (ROOT / "docs" / "accuracy.md", ROOT / "docs" / "evidence.md"):
         text = path.read_text()
         for name, block in blocks.items():
             marks = rf"(<!-- evidence: {name} -->\n).*?(\n<!-- end -->)"
