@@ -51,7 +51,7 @@ docs: .venv/made  ## write docs/cli.md, docs/format.md and the import graph anew
 audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pairs of neighbours, 500 of histories, 20,000 mutated files
 	$(PY) -m suffice audit --all
 	$(PY) -m suffice audit --public-part --pairs 2000
-	$(PY) -m pytest -m audit
+	$(PY) -m pytest -o faulthandler_timeout=3600 -m audit
 
 mutants: .venv/made  ## privacy faults planted one by one in a copy: a test must notice each
 	$(PY) lab/mutants/run.py
