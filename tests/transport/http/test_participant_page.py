@@ -496,7 +496,7 @@ def test_a_report_of_all_answers_is_one_draw_of_all(tmp_path, browser):
 def test_the_list_of_surveys_is_usable_by_everybody(clinic, url, browser):
     page = signed_in(browser, url, clinic[0].tokens["owner"])
     page.get_by_role("link", name="Surveys").click()
-    page.get_by_text("people with an invitation").wait_for()
+    page.get_by_role("cell", name="people with an invitation").wait_for()
     take_picture(page, "organiser-surveys")
     wrong = check(page, "surveys")
     assert not wrong, "\n".join(wrong)
