@@ -3,6 +3,10 @@
 import ast
 import doctest
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,3 +173,31 @@ def test_markup_cannot_leave_an_attribute():
 def test_text_in_quotes_cannot_close_them():
     assert plain_text.quoted('a" b') == '"a\\" b"'
     assert plain_text.quoted('a\\" b') == '"a\\\\\\" b"'
+
+
+WATCHED = """
+import sys, time
+from suffice.plain_text import WATCH, sign_of_life
+with sign_of_life("fitting", after=0.05), sign_of_life("inner", after=0.0):
+    time.sleep(0.3)
+with sign_of_life("short", after=60.0):
+    pass
+with WATCH, sign_of_life("behind a bar", after=0.0):
+    time.sleep(0.1)
+"""
+
+
+def test_a_long_call_shows_a_person_that_it_lives_and_nobody_else():
+    words = [sys.executable, "-c", WATCHED]
+    assert subprocess.run(words, capture_output=True, check=True).stderr == b""
+    ours, theirs = pty.openpty()
+    subprocess.run(words, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert shown.startswith("\rfitting: 0 s")
+    assert shown.endswith("\r")
+    assert shown.count("fitting") == 1
+    assert "inner" not in shown
+    assert "bar" not in shown
+    assert "short" not in shown

@@ -1,6 +1,7 @@
 """Publish statistics from private data with a guarantee, and train classifiers from them.
 
-Owners: `advise` says which release to make, and `release` makes it. `plan_mean_operator` predicts
+Owners: `Session` holds one data set with its budget. `advise` says which release to make, and
+`release` makes it. `plan_mean_operator` predicts
 how useful a release would be, and `MeanOperator` makes it.
 `RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
 `Moments` noisy second moments of records, `LabelProportions` class proportions of bags. `Ledger`
@@ -22,8 +23,8 @@ checks the answer. `Remote` does both over the network.
 
 Officers: `Remote` also reads the log of a service, a `Checkpoint` and an `Export` of all of it.
 
-Everybody: `TableFile` describes a file, `Query` a table in a database, `Guarantee` what is
-protected. `errors` holds all errors.
+Everybody: `card` describes a release on one page. `TableFile` describes a file, `Query` a table in
+a database, `Guarantee` what is protected. `errors` holds all errors.
 
 Importing this package loads no heavy library. A name loads what it needs on first use.
 """
@@ -52,6 +53,7 @@ _HOMES = {
     "new_survey": "suffice.owner.survey",
     "advise": "suffice.owner.advice",
     "release": "suffice.owner.advice",
+    "Session": "suffice.cli.session",
     "assign_bags": "suffice.owner.proportions",
     "plan_mean_operator": "suffice.owner.mean_operator",
     "plan_moments": "suffice.owner.moments",
@@ -98,6 +100,8 @@ _HOMES = {
     "propose": "suffice.protocol.grant",
     # tables
     "Query": "suffice.tables.databases",
+    # everybody
+    "card": "suffice.pages.card",
     # guarantees
     "Budget": "suffice.privacy.guarantee",
     "Guarantee": "suffice.privacy.guarantee",

@@ -14,6 +14,8 @@ is about what is public, or about what the caller may see: others can read the t
 import html
 import logging
 import re
+import sys
+import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +32,7 @@ _BLANKS = re.compile(r" {3,}")
 _NAME_WORD = re.compile(r"[\w(<>+%/-][\w(<>+%/)=-]*(\.[\w(<>+%/)=-]+)*")
 _PHRASE_WORD = re.compile(r"[\w(,:;/'+%-][\w(,:;/')+%-]*(\.[\w(,:;/')+%-]+)*")
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: as wide letters
+_LEFT = 'style="text-align:left"'  # notebooks put cells to the right, also sentences
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?)?")
 
 
@@ -194,17 +197,32 @@ def html_table(
 
     Examples
     --------
-    >>> html_table("A <b>", ["x"], [["1"]])
-    '<table><caption>A &lt;b&gt;</caption><tr><th>x</th></tr><tr><td>1</td></tr></table>'
+    >>> html_table("A <b>", [], [])
+    '<table><caption style="text-align:left">A &lt;b&gt;</caption><tr></tr></table>'
     """
     head = _line("th", columns)
     body = "".join(_line("td", row) for row in rows)
     below = "".join(f"<p>{markup(escaped(note))}</p>" for note in notes)
-    return f"<table><caption>{markup(escaped(title))}</caption>{head}{body}</table>{below}"
+    caption = f"<caption {_LEFT}>{markup(escaped(title))}</caption>"
+    return f"<table>{caption}{head}{body}</table>{below}"
 
 
 def _line(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{markup(escaped(cell))}</{tag}>" for cell in cells) + "</tr>"
+    texts = (markup(escaped(cell)) for cell in cells)
+    return "<tr>" + "".join(f"<{tag} {_LEFT}>{text}</{tag}>" for text in texts) + "</tr>"
+
+
+def html_facts(facts: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as an HTML table, a pair a line.
+
+    Examples
+    --------
+    >>> html_facts([])
+    '<table></table>'
+    """
+    pairs = ((markup(head), markup(text)) for head, text in facts)
+    lines = (f"<tr><th {_LEFT}>{head}</th><td {_LEFT}>{text}</td></tr>" for head, text in pairs)
+    return f"<table>{''.join(lines)}</table>"
 
 
 LOGGER = logging.getLogger("suffice")
@@ -228,6 +246,52 @@ class _Collector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
+
+
+WATCH = threading.Lock()  # one sign of life at a time, and none beside a progress bar
+
+
+@contextmanager
+def sign_of_life(activity: str, after: float = 4.0) -> Iterator[None]:
+    """Count the seconds of a long call for a person who watches, and for nobody else.
+
+    On a terminal and in a notebook, one line of stderr shows them ``after`` so many seconds. It
+    disappears at the end.
+
+    Parameters
+    ----------
+    activity : str
+        What is going on.
+    after : float
+        When the line appears.
+    """
+    stream = sys.stderr
+    notebook = type(stream).__module__.partition(".")[0] == "ipykernel"
+    if not (notebook or (stream is not None and stream.isatty())) or not WATCH.acquire(
+        blocking=False
+    ):
+        yield
+        return
+    done = threading.Event()
+
+    def count() -> None:
+        seconds = after
+        while not done.wait(after if seconds == after else 1.0):
+            stream.write(f"\r{activity}: {seconds:.0f} s")
+            stream.flush()
+            seconds += 1.0
+        if seconds > after:
+            stream.write(f"\r{' ' * (len(activity) + 12)}\r")
+            stream.flush()
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        counting.join()
+        WATCH.release()
 
 
 @contextmanager

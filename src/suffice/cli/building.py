@@ -53,6 +53,8 @@ release mean-operator: publish a noisy summary of private diagnoses
       --ledger clinic.ledger --dataset diagnosis -o diagnosis.suffice
 inspect: read what a release protects, and how strongly
   suffice inspect diagnosis.suffice
+card: describe a release on one page, for an officer or an ethics board
+  suffice card diagnosis.suffice --purpose "Teach students." -o card.html
 ledger show: see how much of each budget is spent
   suffice ledger show clinic.ledger
 ledger history: list every charge

@@ -11,11 +11,11 @@ import typer
 
 from suffice.cli import building
 from suffice.cli.auditing import ARCHIVE_HEAD, CHECKPOINT_HEAD, EXPORT_HEAD, file_head
-from suffice.cli.building import refuse_unused
+from suffice.cli.building import check_outputs, refuse_unused
 from suffice.cli.ledgers import archive_json, balance_json, balance_table, checkpoint_json
 from suffice.cli.output import Pair, say, show_json, show_pairs, show_table
 from suffice.cli.protocol import describe_message
-from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
+from suffice.errors import CorruptFileError, ParameterError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
 from suffice.privacy.guarantee import explain as explain_guarantee
 from suffice.privacy.guarantee import round_up
@@ -76,6 +76,43 @@ def inspect(
         if odd.rows:
             show_table(odd.title, ("belief before", "after, at most"), odd.rows)
         say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
+
+
+def card(
+    path: Annotated[Path, typer.Argument(help="A release or a model.")],
+    curator: Annotated[str | None, typer.Option(help="Who publishes it.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What it is for, in a sentence.")] = None,
+    audience: Annotated[str | None, typer.Option(help="Who gets it. Default: everybody.")] = None,
+    quality: Annotated[
+        Path | None,
+        typer.Option(help="What suffice score --json printed for rows of a learner's own."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The card to write: .html, .md or .json. Default: print it."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+) -> None:
+    """Describe a release on one page, for those who decide about it.
+
+    The page says what is published and for whom, what it guarantees and assumes, what it is good
+    for, what a lawyer asks, and a paragraph for the impact assessment. It reads the release alone.
+    """
+    import suffice
+    from suffice.releases.file import read_bounded
+
+    check_outputs(output, reads=(path, quality), force=force)
+    measured = None if quality is None else parse(read_bounded(quality, _MOST_JSON_BYTES))
+    if measured is not None and not isinstance(measured, dict):
+        raise ParameterError(f"{quality} is not what suffice score --json prints.")
+    made = suffice.card(path, curator=curator, purpose=purpose, audience=audience, quality=measured)
+    if output is None:
+        say(*made.to_markdown().splitlines())
+        return
+    made.save(output, overwrite=force)
+    say(f"{output}: a card for {path}.")
 
 
 def _show_coefficients(lines: Sequence[Any], model: Any) -> None:

@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies", "describe", "sample"),
     "Participant and survey": ("survey",),
     "Party and aggregator": ("contribute", "aggregate", "round", "simulate"),
-    "Auditor": ("inspect", "verify", "audit"),
+    "Auditor": ("inspect", "card", "verify", "audit"),
     "Try": ("demo", "reproduce"),
 }
 MADE = (
@@ -55,6 +55,7 @@ MAKERS: Mapping[str, Maker] = {
 COMMANDS = (
     releases.keygen,
     inspecting.inspect,
+    inspecting.card,
     auditing.verify,
     auditing.demo,
     auditing.reproduce,

@@ -14,7 +14,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from suffice.errors import StorageError, SufficeError, missing_packages
-from suffice.plain_text import LOGGER, escaped
+from suffice.plain_text import LOGGER, WATCH, escaped
 
 Pair = tuple[str, str]
 _LONGEST_CELL = 400
@@ -101,7 +101,7 @@ def progress(activity: str) -> Iterator[RowCounter | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    with _bar("{task.fields[counted]}") as bar:
+    with WATCH, _bar("{task.fields[counted]}") as bar:
         yield RowCounter(bar, activity)
 
 
@@ -111,7 +111,7 @@ def steps(activity: str) -> Iterator[Callable[[int, int, str], None]]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    with _bar("{task.completed} of {task.total}") as bar:
+    with WATCH, _bar("{task.completed} of {task.total}") as bar:
         task = bar.add_task(activity, total=None)
 
         def show(done: int, total: int, step: str) -> None:

@@ -56,7 +56,7 @@ from suffice.learner.problem import (
 )
 from suffice.learner.rado_moments import moments_of
 from suffice.learner.sklearn_names import InvalidParameterError, Refused, StrOptions
-from suffice.plain_text import escaped, listed, markup
+from suffice.plain_text import escaped, html_facts, listed
 from suffice.privacy.guarantee import Unit
 from suffice.releases.kinds import kind_named
 from suffice.releases.merge import agreed_pipeline, apart
@@ -482,12 +482,7 @@ def summary_lines(model: Any) -> list[tuple[str, str]]:
 
 def html_summary(model: Any) -> str:
     """Return the same as an HTML table for notebooks; nothing in it can act as HTML."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{markup(heading)}</th>'
-        f'<td style="text-align:left">{markup(text)}</td></tr>'
-        for heading, text in summary_lines(model)
-    )
-    return f"<table>{rows}</table>"
+    return html_facts(summary_lines(model))
 
 
 class MissingFigureError(ParameterError, AttributeError):
@@ -711,20 +706,19 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
             )
         return vars(self)[name]
 
-    def _notebook_view(self) -> str:
-        """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
-        fitted = "pipeline_" in vars(self) and "releases_" in vars(self)
-        return html_summary(self) if fitted else ""
-
     def _repr_html_inner(self) -> str:
-        return self._notebook_view() or str(super()._repr_html_inner())
+        return self._with_summary(str(super()._repr_html_inner()))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        view = self._notebook_view()
-        if view and "text/html" in bundle:
-            bundle["text/html"] = view
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_summary(bundle["text/html"])
         return bundle
+
+    def _with_summary(self, diagram: str) -> str:
+        """Return scikit-learn's diagram, and below it what a fitted learner has learnt."""
+        fitted = "pipeline_" in vars(self) and "releases_" in vars(self)
+        return diagram + html_summary(self) if fitted else diagram
 
 
 class Classifier(TransformerMixin, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped

@@ -60,6 +60,15 @@ class Plan:
         """Return the plan as plain JSON values."""
         return dict(self.facts)
 
+    def to_pandas(self) -> Any:
+        """Return the rows as a data frame of pandas, which has to be installed.
+
+        A member that holds several numbers becomes one column for each, ``accuracy.usual``.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.json_normalize([dict(row) for row in self.rows])
+
     def curves(self) -> PlanCurves:
         """Return what a drawing shows of a plan that predicts accuracy and marks what is chosen."""
         if not self.chosen or "accuracy" not in self.rows[0]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from suffice import strict_json
 from suffice._version import __version__
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.plain_text import listed, markup, name
+from suffice.plain_text import html_facts, listed, name
 from suffice.privacy.guarantee import Guarantee, Unit, guarantee_sentences, lists
 from suffice.releases.columns import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.releases.file import joined, payload_of, write_whole
@@ -452,8 +452,7 @@ class Release:
             rows.append(("More", f"{len(self.guarantees) - len(shown):,} more guarantees"))
         for array_name, array in self.arrays.items():
             rows.append((f"Array {name(array_name)}", f"{array.dtype}, shape {array.shape}"))
-        cells = (f"<tr><th>{markup(head)}</th><td>{markup(text)}</td></tr>" for head, text in rows)
-        return f"<table>{''.join(cells)}</table>"
+        return html_facts(rows)
 
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 

@@ -590,5 +590,5 @@ def test_a_plan_prints_as_a_table_and_is_one_in_a_notebook():
     assert first.startswith("0.5")
     assert repr(plan) == f"{plan.title}\n{plan}"
     page = plan._repr_html_()
-    assert page.startswith(f"<table><caption>{plan.title}</caption><tr><th>epsilon</th>")
+    assert page.startswith(f'<table><caption style="text-align:left">{plan.title}</caption>')
     assert page.count("<tr>") == 1 + len(plan.rows)

@@ -443,6 +443,23 @@ class ClassRatio(Learner):
         ratios = np.array([self._method.ratios(self._summarise(table)) for table in tables])
         return ratios[0] if single else ratios
 
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class proportions of a table: `quantify` by scikit-learn's name.
+
+        They are of all rows together, and say nothing about one row.
+
+        Parameters
+        ----------
+        X : array, table, path, or list of these
+            The unlabelled rows.
+
+        Returns
+        -------
+        ndarray of shape (K,) or (n, K)
+            The proportions, in the order of ``classes_``.
+        """
+        return self.quantify(X)
+
     def _warn(self) -> None:
         """Warn where the bags contradict the assumption of the figures that are asked for."""
         if self.label_shift_.rejected:
