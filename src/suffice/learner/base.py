@@ -56,7 +56,7 @@ from suffice.learner.problem import (
 )
 from suffice.learner.rado_moments import moments_of
 from suffice.learner.sklearn_names import InvalidParameterError, Refused, StrOptions
-from suffice.plain_text import escaped, html_facts, listed
+from suffice.plain_text import escaped, html_facts, listed, sign_of_life
 from suffice.privacy.guarantee import Unit
 from suffice.releases.kinds import kind_named
 from suffice.releases.merge import agreed_pipeline, apart
@@ -197,6 +197,17 @@ def refuse_weights(reason: str) -> Callable[[Method], Method]:
         return refusing  # type: ignore[return-value]  # it has the method's signature
 
     return decorate
+
+
+def in_sight(method: Method) -> Method:
+    """Return a fit that counts its seconds where a person watches (`sign_of_life`)."""
+
+    @wraps(method)
+    def fit_in_sight(self: Any, *args: Any, **options: Any) -> Any:
+        with sign_of_life(f"fitting {type(self).__name__}"):
+            return method(self, *args, **options)
+
+    return fit_in_sight  # type: ignore[return-value]  # it has the method's signature
 
 
 def released_shares(releases: Sequence[Release]) -> np.ndarray:
@@ -500,14 +511,16 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     _class_shares: np.ndarray | None  # of exact labels
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Put what learners say alike into the docstrings of a class and of its methods."""
+        """Put what learners say alike into docstrings, and show a person that fits are alive."""
         super().__init_subclass__(**options)
         if cls.__doc__:
             cls.__doc__ = _completed(cls.__doc__)
-        for name, value in vars(cls).items():
+        for name, value in [*vars(cls).items()]:
+            is_fit = name.startswith("fit")
             if inspect.isfunction(value) and value.__doc__:
-                learner = cls.__name__ if name.startswith("fit") else ""
-                value.__doc__ = _completed(value.__doc__, learner)
+                value.__doc__ = _completed(value.__doc__, cls.__name__ if is_fit else "")
+            if inspect.isfunction(value) and is_fit:
+                setattr(cls, name, in_sight(value))
 
     def _validate_params(self) -> None:
         try:

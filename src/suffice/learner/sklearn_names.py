@@ -5,7 +5,6 @@ module that does.
 """
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn.utils._param_validation import InvalidParameterError as Refused
 
 from suffice.errors import ParameterError
 from suffice.models.trees import BoostedTrees
-from suffice.plain_text import sign_of_life
 
 __all__ = [
     "HasMethods",
@@ -32,21 +30,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
-    """Return a decorator of fits: scikit-learn's, which checks parameters, and a sign of life."""
-    checked: Callable[[Method], Method] = _fit_context(
+    """Return scikit-learn's decorator of ``fit``, which checks parameters, with its type."""
+    decorate: Callable[[Method], Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
-
-    def decorate(method: Method) -> Method:
-        fit = checked(method)
-
-        @wraps(method)
-        def fit_in_sight(self: Any, *args: Any, **options: Any) -> Any:
-            with sign_of_life(f"fitting {type(self).__name__}"):
-                return fit(self, *args, **options)
-
-        return fit_in_sight  # type: ignore[return-value]  # it has the method's signature
-
     return decorate
 
 
