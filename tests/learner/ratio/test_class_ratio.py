@@ -243,3 +243,10 @@ def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypat
     monkeypatch.setattr("suffice.learner.ratio.embedding._MOST_ROWS", 800)
     model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     assert completeness == [True, False]
+
+
+def test_predict_is_quantify_by_scikit_learns_name(rng):
+    X, labels = draw_rows(rng, 300, [0.5, 0.3, 0.2])
+    model = ClassRatio(method="mmd", bandwidth=1.0).fit(X, labels)
+    assert (model.predict(X) == model.quantify(X)).all()
+    assert model.predict([X, X[:50]]).shape == (2, 3)

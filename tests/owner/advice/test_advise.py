@@ -432,3 +432,11 @@ def test_a_number_to_predict_is_released_as_advised_or_refused_in_words():
         sf.release(table_of(), epsilon=1.0, **asked)
     with pytest.raises(ParameterError, match="Add --delta"):
         sf.release(table_of(), epsilon=1.0, ranges={"dose": (0, 20)}, **{**asked, "delta": 0.0})
+
+
+def test_a_plan_becomes_a_data_frame(rng):
+    plan = sf.plan_mean_operator(rng.normal(size=(200, 3)), epsilon=1.0)
+    frame = plan.to_pandas()
+    assert len(frame) == len(plan.rows)
+    assert frame["epsilon"].tolist() == [row["epsilon"] for row in plan.rows]
+    assert frame["accuracy.usual"].tolist() == [row["accuracy"]["usual"] for row in plan.rows]
