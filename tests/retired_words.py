@@ -175,6 +175,7 @@ ALLOWED = (
         "stored in releases: the same request keeps its text",
     ),
     Allowed("src/suffice/participant.py", r"\{kernel\}", "names of numbers within a text"),
+    Allowed("src/suffice/pages/card.py", r"^Pure DP$", "the word of the registry of deployments"),
     Allowed("src/suffice/audit/cases_whole.py", r"^spread of the labels$", "what it measures"),
 )
 
