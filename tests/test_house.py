@@ -15,8 +15,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 72_863,
-    "modules": 183,
+    "lines": 73_906,
+    "modules": 185,
     "lone": 25,
     "protocols": 6,
     "constants": 459,
