@@ -18,7 +18,7 @@ demo: .venv/made  ## all five releases end to end; writes suffice-demo.html
 	$(PY) -m suffice demo --force
 
 serve: .venv/made  ## the service on an invented clinic, with pages; prints where, and tokens
-	$(PY) -m suffice serve --demo
+	$(PY) -m suffice serve --task demo
 
 # Two workers already fill two cores: more threads would only wait for each other.
 test: export OMP_NUM_THREADS := 1
@@ -49,8 +49,8 @@ docs: .venv/made  ## write docs/cli.md, docs/format.md and the import graph anew
 	@echo build/docs/index.html
 
 audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pairs of neighbours, 500 of histories, 20,000 mutated files
-	$(PY) -m suffice audit --all
-	$(PY) -m suffice audit --public-part --pairs 2000
+	$(PY) -m suffice audit all
+	$(PY) -m suffice audit --compare releases --effort 33
 	$(PY) -m pytest -o faulthandler_timeout=3600 -m audit
 
 mutants: .venv/made  ## privacy faults planted one by one in a copy: a test must notice each

@@ -198,7 +198,12 @@ FILES = (
     Awkward("semicolons", written(".csv", ";"), said="semicolons, decimal points"),
     Awkward("tabs", written(".tsv", "\t"), said="tabs"),
     Awkward("bars", written(".txt", "|"), said="bars"),
-    Awkward("a sign of its own", written(".csv", "^"), ("--delimiter", "^"), ("--delimiter", "^")),
+    Awkward(
+        "a sign of its own",
+        written(".csv", "^"),
+        ("--read", "delimiter=^"),
+        ("--read", "delimiter=^"),
+    ),
     Awkward("decimal commas", written(".csv", **SEMICOLONS), said="semicolons, decimal commas"),
     Awkward("decimal commas in quotes", written(".csv", ",", ","), said="commas, decimal commas"),
     Awkward("UTF-8 with a mark", written(".csv", encoding="utf-8-sig")),
@@ -220,7 +225,7 @@ FILES = (
     Awkward(
         "an encoding that is said",
         written(".csv", encoding="cp437"),
-        *[("--encoding", "cp437")] * 2,
+        *[("--read", "encoding=cp437")] * 2,
     ),
     Awkward("gz", written(".csv.gz")),
     Awkward("bz2", written(".csv.bz2", "\t")),
@@ -272,7 +277,7 @@ FILES = (
     Awkward(
         "thousands",
         written(".csv", change=with_column("paid", lambda n: [f"{k % 7},234.5" for k in range(n)])),
-        refused="--decimal",
+        refused="--read decimal=",
     ),
     Awkward(
         "percent",
@@ -282,7 +287,7 @@ FILES = (
     Awkward(
         "commas and points",
         written(".csv", change=with_column("dose", lambda n: [f"{k % 5},5" for k in range(n)])),
-        refused="--decimal",
+        refused="--read decimal=",
     ),
     Awkward(
         "numbers with words among them",
@@ -315,7 +320,7 @@ FILES = (
     Awkward("a name twice", raw("a,a,diagnosis\n1,2,krank\n"), refused="more than once"),
     Awkward("nothing", raw(""), refused="it is empty"),
     Awkward("names alone", raw("size,weight,diagnosis\n"), refused="no rows"),
-    Awkward("two signs", raw("a,b;diagnosis\n1,2;krank\n"), refused="--delimiter"),
+    Awkward("two signs", raw("a,b;diagnosis\n1,2;krank\n"), refused="--read delimiter="),
     Awkward("a short line", raw("a,b,diagnosis\n1,2,krank\nSECRET\n"), refused="fewer cells"),
     Awkward(
         "half a gz", lambda rows, folder: cut(written(".csv.gz")(rows, folder)), refused="read"

@@ -162,7 +162,7 @@ ALLOWED = (
     Allowed("src/suffice/owner/ledger/*", r"\b(SELECT|INSERT|UPDATE|CREATE|WHERE)\b", "SQL"),
     Allowed("src/suffice/*", r"^operator$", "a value of --method"),
     Allowed("src/suffice/*", r"^states?$", "the name of a parameter and of a JSON field"),
-    Allowed("src/suffice/cli/*", r"^frequencies$", "the name of a command"),
+    Allowed("src/suffice/cli/*", r"^(learner\.)?frequencies$", "the name of a command"),
     Allowed("src/suffice/cli/building.py", r"--methods operator", "a value of --methods"),
     Allowed("src/suffice/cli/ledgers.py", r"^(STATES|burnt|debits?)$", "names in stored files"),
     Allowed("src/suffice/cli/learner.py", r"^condition$", "the name of a JSON field"),

@@ -71,7 +71,8 @@ def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, writ
         *(
             "release",
             "mean-operator",
-            "--linear",
+            "--map",
+            "none",
             train,
             "--label",
             "diagnosis",
@@ -102,7 +103,7 @@ def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, writ
 def test_a_table_goes_through_the_library_or_is_refused_in_a_line(awkward, write_tables):
     train, new = write_tables(awkward)
     fields = dict(zip(awkward.release[::2], awkward.release[1::2], strict=True))
-    dialect = {k[2:]: v for k, v in fields.items() if k in ("--delimiter", "--encoding")}
+    dialect = dict([fields["--read"].split("=")]) if "--read" in fields else {}
     if dialect:
         train, new = (sf.TableFile(path, **dialect) for path in (train, new))
     mechanism = sf.MeanOperator(
@@ -133,7 +134,16 @@ def test_rows_without_labels_can_be_skipped_by_owner_and_learner(write_tables, f
     train, _ = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger")
     done = run(
-        "release", "mean-operator", "--linear", train, *words, "--missing-labels", "skip", "-o", "r"
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        train,
+        *words,
+        "--missing-labels",
+        "skip",
+        "-o",
+        "r",
     )
     assert done.exception is None
     assert "which rows have labels" in " ".join(done.stdout.split())
@@ -168,7 +178,8 @@ def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
         (
             "release",
             "mean-operator",
-            "--linear",
+            "--map",
+            "none",
             "train.csv.gz",
             *options,
             *PRICE,
@@ -192,7 +203,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
     awkward = FILES[0]
     train, new = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
-    assert run("release", "mean-operator", "--linear", train, *words).exception is None
+    assert run("release", "mean-operator", "--map", "none", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     new.write_text(new.read_text().replace("West", "SECRET", 5))
     done = run("predict", "m", new, "-o", "p.csv")
@@ -203,7 +214,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
 def test_gaps_in_new_rows_take_the_rule_that_is_typed(write_tables):
     train, new = write_tables(FILES[0])
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
-    assert run("release", "mean-operator", "--linear", train, *words).exception is None
+    assert run("release", "mean-operator", "--map", "none", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     lines = new.read_text().splitlines()
     new.write_text("\n".join([lines[0], *("," + line.partition(",")[2] for line in lines[1:])]))
@@ -214,26 +225,6 @@ def test_gaps_in_new_rows_take_the_rule_that_is_typed(write_tables):
             assert run(*command, "--missing", rule).exception is None
 
 
-def test_the_positive_class_can_be_named(write_tables):
-    train, _ = write_tables(FILES[0])
-    words = ("--label", "diagnosis", "--epsilon", "5", "--no-ledger")
-    for declared in ("gesünder,krank", "krank,gesünder"):
-        done = run(
-            *("release", "mean-operator", "--linear", train, *words, "--classes", declared),
-            *("--positive", "krank", "-o", f"{declared}.suffice"),
-        )
-        assert done.exception is None
-        assert sf.load(f"{declared}.suffice").classes == CLASSES
-    strange = run(
-        *("release", "mean-operator", "--linear", train, *words, *DECLARED),
-        "--positive",
-        "x",
-        "-o",
-        "y",
-    )
-    assert "one of exactly two classes" in one_line(strange.exception)
-
-
 def test_ten_rows_get_a_word(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "ten.csv"
@@ -241,7 +232,7 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert (
         "The table has only 10 rows. The noise"
-        in run("release", "mean-operator", "--linear", path, *words).stderr
+        in run("release", "mean-operator", "--map", "none", path, *words).stderr
     )
 
 
@@ -249,18 +240,18 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
 def test_a_query_goes_through_every_command(tmp_path, monkeypatch, scheme):
     monkeypatch.chdir(tmp_path)
     fill_database(scheme, {"visits": clinic_rows(ROWS, 1), "later": clinic_rows(ROWS, 2)})
-    rows = (f"{scheme}:///clinic.db", "--query", "select * from visits")
-    new = (f"{scheme}:///clinic.db", "--query", "select * from later", "--order-by", "id")
+    rows = (f"{scheme}:///clinic.db", "--read", "query=select * from visits")
+    new = (f"{scheme}:///clinic.db", "--read", "query=select * from later", "--read", "order-by=id")
     options = ("--label", "diagnosis", *DECLARED, "--epsilon", "5")
     paid = ("--ledger", "l", "--dataset", "d", "-o", "r")
     assert run("ledger", "init", "l", "--dataset", "d", "--epsilon", "5").exception is None
-    release = ("release", "mean-operator", "--linear", *rows, *options, *paid)
-    assert "--order-by" in one_line(run(*release).exception)
-    release = (*release, "--order-by", "id")
+    release = ("release", "mean-operator", "--map", "none", *rows, *options, *paid)
+    assert "--read order-by" in one_line(run(*release).exception)
+    release = (*release, "--read", "order-by=id")
     assert "--drop id" in one_line(run(*release).exception)
     for words in (
         (*release, "--drop", "id"),
-        ("fit", "r", "--rows", *rows, "--order-by", "id", "-o", "m"),
+        ("fit", "r", "--rows", *rows, "--read", "order-by=id", "-o", "m"),
         ("predict", "m", *new, "--keep", "id", "-o", "p.csv"),
         ("score", "m", *new, "--label", "diagnosis"),
     ):

@@ -227,7 +227,7 @@ def test_the_auditor_attacks_it_and_finds_the_broken_copy():
 
 @pytest.mark.usefixtures("desk")
 def test_its_public_part_is_checked_and_a_leak_beside_the_noise_is_found(monkeypatch):
-    assert run("audit --public-part class-counts --pairs 6") == "no difference in 6 pairs\n"
+    assert run("audit --compare releases class-counts --effort 0.1") == "no difference in 6 pairs\n"
 
     def leaky(self, exact):
         counts = self.noise.add(in_steps(exact.result())) / STEPS
@@ -235,7 +235,7 @@ def test_its_public_part_is_checked_and_a_leak_beside_the_noise_is_found(monkeyp
         return {"counts": counts}, {}, told
 
     monkeypatch.setattr(NoisyCounts, "contents", leaky)
-    printed = run("audit --public-part class-counts --pairs 2", code=1)
+    printed = run("audit --compare releases class-counts --effort 0.03", code=1)
     assert "the public part differs: pair 0 of seed 0, class-counts (laplace)" in printed
 
 

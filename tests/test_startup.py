@@ -50,10 +50,19 @@ def test_releasing_a_mean_operator_needs_neither_learners_nor_plots(tmp_path):
     table = tmp_path / "table.csv"
     rows = (f"{i % 7},{i % 5},{i % 2}" for i in range(60))
     table.write_text("\n".join(["a,b,sick", *rows]))
-    words = ["release", "mean-operator", "--linear", str(table), "--label", "sick", "--no-ledger"]
+    words = [
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        str(table),
+        "--label",
+        "sick",
+        "--no-ledger",
+    ]
     promises = {"laplace": "0", "gaussian": "1e-6", "knorm": "0", "auto": "1e-6"}
     commands = [
-        [*words, "--epsilon=1", f"--delta={delta}", f"--mechanism={name}", f"-o{tmp_path / name}"]
+        [*words, "--epsilon=1", f"--delta={delta}", f"--noise={name}", f"-o{tmp_path / name}"]
         for name, delta in promises.items()
     ]
     unused = {"dp_accounting", "matplotlib", "polars", "sklearn"}

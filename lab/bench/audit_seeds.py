@@ -1,4 +1,4 @@
-"""How often the auditor is right: `suffice audit --all` over many seeds.
+"""How often the auditor is right: `suffice audit all` over many seeds.
 
 `python lab/bench/audit_seeds.py [--seeds 10] [--store FILE] [--one-process] [KIND ...]` prints, for
 every case, how often it was flagged and how tight its bound was, least, median and most, and says

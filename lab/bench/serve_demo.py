@@ -1,4 +1,4 @@
-"""How soon `suffice serve --demo` shows its first page, in turns with imports of what it rests on.
+"""How soon `suffice serve --task demo` shows a page, in turns with imports of what it rests on.
 
     python lab/bench/serve_demo.py
 
@@ -17,7 +17,7 @@ from harness import claim
 
 TIMES = 5
 IMPORTS = (sys.executable, "-c", "import fastapi, uvicorn, jinja2, pyarrow.dataset")
-DEMO = (sys.executable, "-m", "suffice", "serve", "--demo", "--port", "0")
+DEMO = (sys.executable, "-m", "suffice", "serve", "--task", "demo", "--port", "0")
 
 
 def show_first_page() -> float:
@@ -44,7 +44,7 @@ def main() -> list[dict]:
     """Measure and return the claims."""
     turns = [(show_first_page(), import_seconds()) for _ in range(TIMES)]
     ratio = median(page / imports for page, imports in turns)
-    return [claim(f"`suffice serve --demo` to its first page, to {IMPORTS[2]}", ratio, 5.0)]
+    return [claim(f"`suffice serve --task demo` to its first page, to {IMPORTS[2]}", ratio, 5.0)]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ of its own; a first round, which is not counted, fills the caches of byte code a
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -36,9 +37,16 @@ def table(path: Path) -> Path:
 def python(source: Path, *words: str) -> Callable[[], object]:
     """Return what runs Python with these words, the package being that of ``source``."""
     env = {**os.environ, "PYTHONPATH": str(source)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     return lambda: subprocess.run(
         [sys.executable, *words], env=env, check=True, stdout=subprocess.DEVNULL
     )
+
+
+def processor_seconds() -> float:
+    """Return the processor time of the processes that have ended; others' work does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(words: tuple[str, ...] | None = None) -> list[dict]:
@@ -56,7 +64,8 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             "suffice",
             "release",
             "mean-operator",
-            "--linear",
+            "--map",
+            "none",
             str(table(Path(folder) / "t.csv")),
         )
         inspect = ("-m", "suffice", "inspect", file)
@@ -68,6 +77,15 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             ratio_of(command, imports, 1)
             ratio = ratio_of(command, imports, TIMES)
             claims.append(claim(f"suffice {name}, to {IMPORTS[1]}", ratio, limit))
+        typer = python(HERE, "-c", "import typer")
+        for name, words_of, limit in (
+            ("--help", ("-m", "suffice", "--help"), 4),
+            ("inspect", inspect, 6),
+        ):
+            command = python(HERE, *words_of)
+            ratio_of(command, typer, 1)
+            ratio = ratio_of(command, typer, TIMES, processor_seconds)
+            claims.append(claim(f"processor time of suffice {name}, to import typer", ratio, limit))
         if options.against is not None:
             ours, theirs = (python(source, *inspect) for source in (HERE, options.against))
             ratio_of(ours, theirs, 1)

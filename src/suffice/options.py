@@ -79,6 +79,9 @@ class Option:
         It names a file that is made.
     short : str
         A second name, such as ``-o``.
+    within : str
+        Another option that holds it on a command line, as NAME=VALUE: ``--read`` holds
+        ``delimiter=;``.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Option:
     required: bool = False
     writes: bool = False
     short: str = ""
+    within: str = ""
 
     def every(self) -> Iterator["Option"]:
         """Yield this option and the others of its field."""
@@ -147,9 +151,9 @@ def options_of(kind: type) -> dict[str, Option]:
     for item in dataclasses.fields(kind):
         declared = item.metadata.get("option")
         if declared is not None:
-            options[item.name] = replace(
-                declared, name=declared.name or "--" + item.name.replace("_", "-")
-            )
+            word = item.name.replace("_", "-")
+            usual = f"{declared.within} {word}" if declared.within else f"--{word}"
+            options[item.name] = replace(declared, name=declared.name or usual)
     return options
 
 

@@ -38,8 +38,8 @@ def register(
     learner : Learning
         How a model is fitted to such releases.
     exercises : sequence of Exercise
-        Releases that ``suffice audit --public-part`` makes, to check that nothing but the noise
-        depends on a secret. Without them that command refuses the mechanism.
+        Releases that ``suffice audit --compare releases`` makes, to check that nothing but the
+        noise depends on a secret. Without them that command refuses the mechanism.
     """
     register_kind(kind)
     register_mechanism(mechanism)

@@ -106,10 +106,10 @@ def test_how_a_file_is_written_goes_into_the_command(program):
     table.insert(0, "the id", np.arange(1000) * 7)
     table.to_csv("semi colons.csv", sep=";", index=False)
     words = LABELS.replace("table.csv ", "").split()
-    more = ["semi colons.csv", "--drop", "the id", "--delimiter", ";", "--classes", "no,yes"]
+    more = ["semi colons.csv", "--drop", "the id", "--read", "delimiter=;", "--classes", "no,yes"]
     printed, _ = program(*words, *more)
     commands = [line for line in printed.splitlines() if line.startswith("suffice ")]
-    assert "'semi colons.csv' --delimiter ';' --label ill --drop 'the id'" in commands[1]
+    assert "'semi colons.csv' --read delimiter=';' --label ill --drop 'the id'" in commands[1]
     assert "--classes no,yes" in commands[1]
     for command in commands:
         program(*shlex.split(command)[1:])

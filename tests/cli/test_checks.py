@@ -28,7 +28,8 @@ from suffice.releases.signing import generate_keys
 
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
-    "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like", "model", "path",
+    "answered", "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like",
+    "model", "path",
     "pipeline_from", "policy", "proposal", "releases", "round", "rows", "sign", "stem", "survey",
     "table", "token", "truth_file", "invitations",
 }  # fmt: skip
@@ -38,11 +39,11 @@ EXISTS = r"mine exists\. Write to another file, or use --force\."
 Command = Callable[..., None]
 
 
-def commands(of: typer.Typer = app) -> Iterator[Command]:
-    """Yield the function of every command."""
-    yield from (info.callback for info in of.registered_commands)
-    for group in of.registered_groups:
-        yield from commands(group.typer_instance)
+def commands() -> Iterator[Command]:
+    """Yield the function of every command that is not made from declarations."""
+    for _, command in commands_by_path(typer.main.get_command(app)):
+        if not hasattr(command, "slots"):
+            yield inspect.unwrap(command.callback)
 
 
 def base(hint: Any) -> type:
@@ -120,12 +121,12 @@ def call_made(command: Any, given: dict[str, Any]) -> None:
     for slot in command.slots:
         needed = slot.default is inspect.Parameter.empty
         text = given.get(slot.key, "1" if needed else None)
-        if slot.option.name == "--matrix" and text is not None:
+        if slot.option.name == "--flip" and text is not None:
             text = f"name={text}"
         if text is True:
             words.append(slot.option.name)
         elif text is not None:
-            text = "name=a,b" if slot.option.name == "--states" else str(text)
+            text = "name=a,b" if slot.option.name == "--categories" else str(text)
             words += [text] if slot.option.argument else [slot.option.name, text]
     command.main(words, standalone_mode=False)
 
@@ -293,7 +294,7 @@ def test_files_that_go_beside_another_are_not_written_over_either(suffice, tmp_p
         Path(name).write_text("mine")
     grant = "grant p t.csv --label y --policy q --ledger l --dataset d -o o.suffice"
     for words in (
-        "reproduce voting", "demo --files clinic", grant, "simulate parties t.csv --label y",
+        "reproduce voting", "demo clinic", grant, "simulate parties t.csv --label y",
     ):  # fmt: skip
         line = suffice(*words.split(), code=6)
         assert line.endswith("exists. Write to another file, or use --force.\n")
@@ -306,7 +307,17 @@ def test_a_paid_release_is_not_lost_to_a_file_that_comes_meanwhile(suffice, tmp_
     rows = "".join(f"{k % 7},{k % 2}\n" for k in range(40))
     Path("t.csv").write_text("x,sick\n" + rows)
     suffice("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
-    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "t.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        "1",
+    )
     words += ("--ledger", "l", "--dataset", "d", "-o")
     write = releases.write_release
 
@@ -343,7 +354,7 @@ def test_the_data_of_a_reproduction_are_not_written_over(suffice, tmp_path):
     [
         "release rados t.csv --label y --no-ledger --standardize mine -o mine",
         "aggregate p.part --aux a.csv --enrolled mine --epsilon 1 --no-ledger -o mine",
-        "survey new --states q=a,b --matrix q=mine -o mine",
+        "survey new --categories q=a,b --flip q=mine -o mine",
     ],
 )
 def test_files_that_are_named_in_passing_are_not_written_over(

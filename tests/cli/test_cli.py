@@ -33,7 +33,8 @@ def suffice(*words: object, cwd: Path, code: int = 0) -> subprocess.CompletedPro
 RELEASE = (
     "release",
     "mean-operator",
-    "--linear",
+    "--map",
+    "none",
     "clinic.parquet",
     "--label",
     "sick",
@@ -132,7 +133,8 @@ def test_two_owners_releases_are_fitted_together(desk):
     words = (
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         "other.parquet",
         "--label",
         "sick",
@@ -158,7 +160,7 @@ def test_two_owners_releases_are_fitted_together(desk):
         ((*RELEASE, "--ledger", "l", "-o", "x"), 2, "--dataset"),
         ((*RELEASE[:-1], 0, "--no-ledger", "-o", "x"), 2, "epsilon must be"),
         ((*RELEASE[:-1], "inf", "--no-ledger", "-o", "x"), 2, "epsilon must be"),
-        ((*RELEASE, "--mechanism", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above 0"),
+        ((*RELEASE, "--noise", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above 0"),
         ((*RELEASE, "--classes", "a,b", "--no-ledger", "-o", "x"), 2, "classes"),
         ((*RELEASE, "--categories", "ward", "--no-ledger", "-o", "x"), 2, "COLUMN="),
         ((*RELEASE, "--features", "height", "--no-ledger", "-o", "x"), 2, "no column 'height'"),
@@ -170,7 +172,8 @@ def test_two_owners_releases_are_fitted_together(desk):
             (
                 "release",
                 "mean-operator",
-                "--linear",
+                "--map",
+                "none",
                 "gone.csv",
                 *RELEASE[4:],
                 "--no-ledger",
@@ -200,10 +203,30 @@ def test_an_error_is_one_line_with_the_exit_code_of_its_class(desk, words, code,
 
 def test_a_table_with_text_where_numbers_belong_never_shows_a_cell(desk):
     (desk / "odd.csv").write_text("age,sick\n1,0\nSECRET,1\n2,1\n")
-    words = ("release", "mean-operator", "--linear", "odd.csv", "--label", "sick", "--epsilon", 1)
+    words = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "odd.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        1,
+    )
     suffice(*words, "--no-ledger", "-o", "odd.suffice", cwd=desk)  # a column of categories
     (desk / "worse.csv").write_text("age,sick\n1,0\n2\n3,SECRET\n")
-    words = ("release", "mean-operator", "--linear", "worse.csv", "--label", "sick", "--epsilon", 1)
+    words = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "worse.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        1,
+    )
     done = suffice(*words, "--no-ledger", "-o", "x", cwd=desk, code=2)
     assert "SECRET" not in done.stderr
 

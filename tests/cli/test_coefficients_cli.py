@@ -1,4 +1,4 @@
-"""``suffice inspect --coefficients`` shows a model in the units of its columns."""
+"""``suffice inspect --explain`` shows a model in the units of its columns."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ def model(suffice, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "5", "--no-ledger")
-    suffice("release", "mean-operator", "--linear", *words, "-o", "r.suffice")
+    suffice("release", "mean-operator", "--map", "none", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet")
     suffice(*fit, "-o", "m.suffice")
     suffice(*fit, "--penalty", "l1", "-o", "sparse.suffice")
@@ -26,10 +26,10 @@ def model(suffice, tmp_path, monkeypatch):
 
 
 def test_coefficients_come_with_intervals_sorted_by_size(suffice, model):
-    printed = suffice("inspect", "m.suffice", "--coefficients")
+    printed = suffice("inspect", "m.suffice", "--explain")
     assert "95 % interval (noise of the release)" in printed
     assert "rows that are not clipped" in printed
-    lines = json.loads(suffice("inspect", "m.suffice", "--coefficients", "--json"))["coefficients"]
+    lines = json.loads(suffice("inspect", "m.suffice", "--explain", "--json"))["coefficients"]
     sizes = [abs(line["scaled"]) for line in lines[:-1]]
     assert sizes == sorted(sizes, reverse=True)
     assert lines[-1]["feature"] == "(intercept)"
@@ -56,15 +56,9 @@ def test_stored_intervals_are_those_of_the_fit(model):
 
 def test_intervals_that_do_not_exist_are_absent_with_a_word(suffice, model):
     assert model.details["coefficient_deviations"] is not None
-    printed = suffice("inspect", "sparse.suffice", "--coefficients")
+    printed = suffice("inspect", "sparse.suffice", "--explain")
     assert "Intervals are absent" in printed
     assert "95 % interval" not in printed
-
-
-def test_files_that_are_no_linear_model_are_refused(suffice, model):
-    del model
-    refused = suffice("inspect", "r.suffice", "--coefficients", code=2)
-    assert "no linear model" in refused
 
 
 def test_deviations_that_do_not_fit_are_damage(model):

@@ -17,7 +17,8 @@ def test_a_model_that_may_know_nothing_says_so(suffice, tmp_path, monkeypatch, e
     words = (
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         "clinic.parquet",
         "--label",
         "sick",
@@ -35,16 +36,18 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "3", "--no-ledger")
-    suffice("release", "mean-operator", "--linear", *words, "-o", "r.suffice")
+    suffice("release", "mean-operator", "--map", "none", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
     in_memory = json.loads(suffice(*fit, "--json"))
     monkeypatch.setattr(problem, "_HELD_BYTES", 0)
-    streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
+    streamed = json.loads(
+        suffice(*fit, "--json", "--computing", "engine=threads", "--computing", "workers=2")
+    )
     assert streamed["lam"] == pytest.approx(in_memory["lam"], rel=1e-12)  # sums of other parts
     assert streamed["risk"] == pytest.approx(in_memory["risk"], abs=1e-8)
-    assert "only with --engine dask or --engine spark" in suffice(
-        *fit, "--scheduler", "tcp://127.0.0.1:1", code=2
+    assert "only with engine=dask or engine=spark" in suffice(
+        *fit, "--computing", "scheduler=tcp://127.0.0.1:1", code=2
     )
     rado_release(np.ones((4, 3)), rows=10).save("sums.suffice")
-    unused = ("fit", "sums.suffice", "--workers", "2", "-o", "n.suffice")
-    assert "--workers" in suffice(*unused, code=2)
+    unused = ("fit", "sums.suffice", "--computing", "workers=2", "-o", "n.suffice")
+    assert "--computing workers" in suffice(*unused, code=2)

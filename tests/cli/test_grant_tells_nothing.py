@@ -219,7 +219,17 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     write_table(tmp_path / "t.csv", ["yes" if label == "1" else "no" for label in LABELS])
     words = ("--dataset", "d", "--epsilon", 2, "--classes", "no,yes", "--label", "sick")
     assert command(tmp_path, "ledger", "init", "l", *words).returncode == 0
-    release = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", 1)
+    release = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "t.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        1,
+    )
     paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice", "--force")
     done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
     assert done.returncode == 2
@@ -311,7 +321,8 @@ def test_a_repeated_release_looks_the_same_whether_labels_changed_or_not(tmp_pat
         words = (
             "release",
             "mean-operator",
-            "--linear",
+            "--map",
+            "none",
             "t.csv",
             "--label",
             "sick",

@@ -30,15 +30,15 @@ GROUPS = ("", "plan", "release", "ledger", "simulate", "survey")
 WIDTH = 78  # of help on a terminal of 80 columns
 
 
-def help_of(path: str, monkeypatch) -> str:
+def help_of(path: str, monkeypatch, page: str = "--help") -> str:
     monkeypatch.setenv("COLUMNS", "80")
-    done = CliRunner().invoke(app, [*path.split(), "--help"], catch_exceptions=False)
+    done = CliRunner().invoke(app, [*path.split(), page], catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 
 
 def test_every_command_is_listed_under_the_role_that_uses_it(monkeypatch):
-    text = help_of("", monkeypatch)
+    text = help_of("", monkeypatch, "--help-all")
     names = [name for section in SECTIONS.values() for name in section]
     assert sorted(names) == sorted({path.split()[0] for path in COMMANDS})
     positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
@@ -48,7 +48,7 @@ def test_every_command_is_listed_under_the_role_that_uses_it(monkeypatch):
 
 @pytest.mark.parametrize("path", GROUPS)
 def test_descriptions_fit_on_one_line_and_are_not_cut_off(path, monkeypatch):
-    text = help_of(path, monkeypatch)
+    text = help_of(path, monkeypatch, "--help-all")
     assert "..." not in text.partition("\n")[2]
     command = typer.main.get_command(app)
     for word in path.split():
@@ -59,6 +59,26 @@ def test_descriptions_fit_on_one_line_and_are_not_cut_off(path, monkeypatch):
         assert 2 + max(map(len, names)) + 2 + len(summary) <= WIDTH, summary
         assert summary[0].isupper()
         assert re.search(rf"^  {name} +{re.escape(summary)}$", text, re.MULTILINE)
+
+
+def shown_options(text: str) -> set[str]:
+    """Return the options that a page of help shows, the one of help among them."""
+    return {*re.findall(r"^  (?:-\w, )?(--[\w-]+)(?: |,|$)", text, re.MULTILINE)}
+
+
+def test_first_pages_are_short_and_the_other_page_has_everything(monkeypatch):
+    assert len(re.findall(r"^  [a-z][\w-]+  ", help_of("", monkeypatch), re.MULTILINE)) <= 15
+    long = 0
+    for path, command in COMMANDS.items():
+        first, every = (help_of(path, monkeypatch, page) for page in ("--help", "--help-all"))
+        options = [max(p.opts, key=len) for p in command.params if p.param_type_name == "option"]
+        assert len(shown_options(first)) <= 12, path
+        assert shown_options(every) == {*options, "--help"}, path
+        left_out = len(options) + 1 - len(shown_options(first))
+        assert (f"{left_out} more options: suffice {path} --help-all" in first) == (left_out > 0)
+        assert " more options: " not in every
+        long += left_out > 0
+    assert long > 10
 
 
 @pytest.mark.parametrize("path", [*COMMANDS, *GROUPS])
@@ -77,7 +97,8 @@ def test_releases_say_what_is_published_protected_and_public(path, monkeypatch):
     text = " ".join(help_of(path, monkeypatch).partition("Arguments:")[0].split())
     for word in ("The release ", "It protects ", " public."):
         assert word in text
-    headings = re.findall(r"^(\w+):$", help_of(path, monkeypatch), re.MULTILINE)
+    everything = help_of(path, monkeypatch, "--help-all")
+    headings = re.findall(r"^(\w+):$", everything, re.MULTILINE)
     wanted = [str(group) for group in Group if str(group) in headings]
     assert headings == ["Arguments", *wanted]
     assert {"Data", "Privacy", "Budget", "Output"} <= set(headings)

@@ -89,7 +89,16 @@ def test_lines_of_private_records_stay_open_until_they_are_filled_in(streams):
     ids = ("--drop", "Patient,Aufnahme", "--classes", "nein,ja")
     said, _ = streams(*START, "records", *ids)
     assert said.count("needs minimum and maximum, or categories") == 3
-    release = ("release", "klinik.csv", "--epsilon", "1", "--decimal", ",", "-o", "out.suffice")
+    release = (
+        "release",
+        "klinik.csv",
+        "--epsilon",
+        "1",
+        "--read",
+        "decimal=,",
+        "-o",
+        "out.suffice",
+    )
     assert "columns.json line 3 (Größe)" in streams(*release, code=2)[1]
     answer("Größe", minimum=120, maximum=220)
     answer("Druck", minimum=60, maximum=220)
@@ -112,7 +121,7 @@ def test_no_byte_that_init_writes_depends_on_a_private_cell(folder, streams):
                 cells[1] = size
             lines[5] = ";".join(cells)
             (place / "klinik.csv").write_text("\n".join(lines), encoding="latin-1")
-            words = ("--private", private, "--folder", place, "--drop", "Patient")
+            words = ("--private", private, "-o", place, "--drop", "Patient")
             streams("init", place / "klinik.csv", *START[2:6], *words)
             written.append(
                 [(place / name).read_bytes() for name in ("columns.json", "suffice.toml")]
@@ -126,7 +135,7 @@ def test_the_settings_are_for_their_owner_alone_and_can_be_served(streams):
     streams(*START, "labels", "--classes", "nein,ja")
     mode = stat.S_IMODE((Settings.load(".").key.parent / "suffice.toml").stat().st_mode)
     assert mode == 0o600
-    assert "The service can start" in streams("serve", ".", "--check")[0]
+    assert "The service can start" in streams("serve", ".", "--task", "check")[0]
 
 
 @pytest.mark.usefixtures("folder")

@@ -44,7 +44,17 @@ def test_keys_and_no_secret(suffice):
     assert "Keep it secret." in private
     assert other["fingerprint"] == data["fingerprint"]
     assert secret not in private + json.dumps(other)
-    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "t.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        "1",
+    )
     suffice(*words, "--no-ledger", "--sign", "clinic.key", "-o", "r.suffice")
     assert f"by key {data['fingerprint']}" in suffice("inspect", "r.suffice")
     Path("odd.pub").write_text("-----BEGIN PUBLIC KEY-----\nnone\n-----END PUBLIC KEY-----\n")
@@ -53,7 +63,7 @@ def test_keys_and_no_secret(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_a_survey_its_answers_and_the_memory_of_them(suffice):
-    new = ("survey", "new", "--states", "ill=no,yes", "--range", "age=0,120")
+    new = ("survey", "new", "--categories", "ill=no,yes", "--range", "age=0,120")
     noise = ("--noise-variance", "400", "--flip", "0.25")
     suffice(*new, *noise, "--text", "ill=Are you ill?", "-o", "s.json")
     text, data = both(suffice, "s.json")

@@ -9,7 +9,17 @@ import pytest
 
 from suffice.owner.ledger import Ledger
 
-RELEASE = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "0.5")
+RELEASE = (
+    "release",
+    "mean-operator",
+    "--map",
+    "none",
+    "t.csv",
+    "--label",
+    "sick",
+    "--epsilon",
+    "0.5",
+)
 
 
 @pytest.fixture
@@ -61,13 +71,13 @@ def test_a_ledger_put_back_from_a_copy_is_noticed_and_recovered(suffice):
     shutil.copy("copy", "l")
     text = suffice("ledger", "verify", "l", "--checkpoint", "c", code=5)
     assert "put back from a copy" in text
-    words = ("ledger", "recover", "l", "--checkpoint", "c", "--released", "d=b")
-    assert "add --complete" in suffice(*words, code=2)
+    words = ("ledger", "recover", "l", "--checkpoint", "c", "d=b")
+    assert "add --state complete" in suffice(*words, code=2)
     assert Ledger("l").balances()[0].spent == 0.5
-    assert "Releases charged now: 1." in suffice(*words, "--complete")
+    assert "Releases charged now: 1." in suffice(*words, "--state=complete")
     assert Ledger("l").balances()[0].spent == pytest.approx(1.0)
     assert "recovered at" in suffice("ledger", "verify", "l", "--checkpoint", "c", code=5)
-    suffice("ledger", "recover", "l", "--checkpoint", "c", "--released", "b", code=2)
+    suffice("ledger", "recover", "l", "--checkpoint", "c", "b", code=2)
 
 
 @pytest.mark.usefixtures("desk")
@@ -109,7 +119,7 @@ def test_every_command_takes_a_ledger_in_a_database_and_prints_no_password(suffi
     words = ("ledger", "checkpoint", address, "--sign", "clinic.key", "-o", "c")
     said.append(suffice(*words))
     said.append(suffice("ledger", "verify", address, "--checkpoint", "c", "--key", "clinic.pub"))
-    said.append(suffice("ledger", "recover", address, "--checkpoint", "c", "--complete"))
+    said.append(suffice("ledger", "recover", address, "--checkpoint", "c", "--state=complete"))
     said.append(suffice("ledger", "show", f"{address}2", code=5))
     said.append(suffice("ledger", "show", address.replace("postgres?", "nowhere?"), code=6))
     assert "hunter2" not in "".join(said)
@@ -119,7 +129,7 @@ def test_every_command_takes_a_ledger_in_a_database_and_prints_no_password(suffi
 
 @pytest.mark.usefixtures("desk")
 def test_an_archive_is_written_inspected_and_verified(suffice):
-    words = ("ledger", "archive", "l", "--sign", "clinic.key", "-o", "old.archive", "--before")
+    words = ("ledger", "archive", "l", "--sign", "clinic.key", "-o", "old.archive")
     suffice(*words, "2000-01-01", code=2)
     said = suffice(*words, "2100-01-01")
     assert "1 releases and 0 proposals" in said
@@ -131,7 +141,7 @@ def test_an_archive_is_written_inspected_and_verified(suffice):
     suffice("verify", "old.archive", code=2)
     release(suffice, "l", "b")
     suffice(*words, "2100-01-01", code=6)  # an archive may be the only copy: nothing overwrites it
-    words = (*words[:6], "more.archive", "--before", "2100-01-01", "--json")
+    words = (*words[:6], "more.archive", "2100-01-01", "--json")
     again = json.loads(suffice(*words))
     assert (again["written"], again["releases"], again["charges"]) == ("more.archive", 1, 2)
     assert "outputs archived" in suffice("ledger", "log", "l")

@@ -24,7 +24,8 @@ def release(suffice, epsilon: str, request: str, *more: str) -> None:
     words = (
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         "t.csv",
         "--label",
         "sick",
@@ -51,7 +52,7 @@ def test_what_if_names_an_epsilon_that_fits_and_no_larger_one_does(suffice):
 def test_history_gives_the_sum_and_what_all_charges_cost_together(suffice):
     budget = ("--epsilon", "4", "--delta", "1e-5", "--classes", "0,1")
     suffice("ledger", "init", "l", "--dataset", "d", *budget)
-    gaussian = ("--delta", "1e-6", "--mechanism", "gaussian")
+    gaussian = ("--delta", "1e-6", "--noise", "gaussian")
     release(suffice, "0.5", "a", *gaussian)
     assert "in sum" not in suffice("ledger", "history", "l")
     for request in "bcd":

@@ -102,7 +102,7 @@ def test_a_number_is_predicted_described_and_scored(program):
     assert "pressure, held between 50 and 210" in program("inspect", "p.suffice")
     report = json.loads(program("fit", "p.suffice", "-o", "model", "--json"))
     assert report["target"] == "pressure"
-    printed = program("inspect", "model", "--coefficients")
+    printed = program("inspect", "model", "--explain")
     assert "noise and sampling" in printed
     assert "(intercept)" in printed
     scored = json.loads(program("score", "model", "new.csv", "--label", "pressure", "--json"))
@@ -123,9 +123,7 @@ def test_a_number_is_predicted_described_and_scored(program):
 def test_a_regression_without_intervals_says_why(program):
     program(*PRESSURE.split(), "--epsilon", "0.01", "-o", "p.suffice")
     program("fit", "p.suffice", "-o", "model")
-    assert "no interval can be stated" in " ".join(
-        program("inspect", "model", "--coefficients").split()
-    )
+    assert "no interval can be stated" in " ".join(program("inspect", "model", "--explain").split())
 
 
 def test_synthetic_rows_are_drawn_into_a_file_that_says_so(program):

@@ -50,7 +50,8 @@ def test_each_refusal_says_what_to_change_until_it_works():
     release = [
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         "patients.csv",
         "--epsilon",
         "2",
@@ -83,7 +84,10 @@ def test_each_refusal_says_what_to_change_until_it_works():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b;sick\n1;2,5;0\n2;3;1\n", "Set the one that separates columns with --delimiter"),
+        (
+            b"a,b;sick\n1;2,5;0\n2;3;1\n",
+            "Set the one that separates columns with --read delimiter=",
+        ),
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
         (b"1.5,2,0\n1,2,0\n", "its first line holds numbers"),
         (b"", "it is empty"),
@@ -94,17 +98,27 @@ def test_each_refusal_says_what_to_change_until_it_works():
 def test_a_file_that_cannot_be_read_says_what_to_mend(tmp_path, content, message):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
-    words = ["release", "mean-operator", "--linear", str(path), "--label", "sick", "--epsilon", "1"]
+    words = [
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        str(path),
+        "--label",
+        "sick",
+        "--epsilon",
+        "1",
+    ]
     assert message in refused(*words, "--no-ledger", "-o", str(tmp_path / "r"))
 
 
 @pytest.mark.usefixtures("desk")
 def test_what_a_command_does_not_use_is_refused_and_not_ignored():
     patients = ["patients.csv", "--label", "Outcome", "--classes", "healthy,ill", "--no-ledger"]
-    answered = ["--features", "city", "--states", "city=Bern,Genève,Zürich", "--feature-flip", ".2"]
+    answered = ["--features", "city", "--categories", "city=Bern,Genève,Zürich", "--flip", ".2"]
     age = ["--features", "Age", "--range", "0,100"]
     for words in (
-        ["release", "responses", *patients, *answered, "--label-flip", ".2", "-o", "r.suffice"],
+        ["release", "responses", *patients, *answered, "-o", "r.suffice"],
         ["release", "rados", *patients, *age, "--unprotected", "-o", "s.suffice"],
     ):
         assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
@@ -122,7 +136,7 @@ PROPORTIONS = (
     " --bag city --epsilon 1 --no-ledger -o p.suffice"
 )
 PARTIES = "plan parties --parties 20 --epsilon 1 --aux patients.csv"
-SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
+SURVEY = "survey new --categories sick=no,yes --flip 0.2 -o s.json"
 
 
 @pytest.mark.usefixtures("desk")
@@ -132,8 +146,8 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
         (f"{PROPORTIONS} --dataset d", "--dataset cannot be used with --no-ledger"),
         (f"{PROPORTIONS} --request r", "--request cannot be used with --no-ledger"),
         (f"{PROPORTIONS} --kappa 0", "--kappa cannot be used without --delta"),
-        (f"{PROPORTIONS} --mechanism laplace --kappa 3", "--kappa cannot be used with --mechanism"),
-        (f"{PROPORTIONS} --sigma-rule exact", "--sigma-rule cannot be used with --mechanism auto"),
+        (f"{PROPORTIONS} --noise laplace --kappa 3", "--kappa cannot be used with --noise"),
+        (f"{PROPORTIONS} --sigma-rule exact", "--sigma-rule cannot be used with --noise auto"),
         (f"{PROPORTIONS} --bags-file f", "--bag and --bags-file set the same value"),
         ("plan proportions --sizes 99 --bag city --epsilon 1", "--bag cannot be used with --sizes"),
         ("plan proportions --sizes 99 --epsilon 1 --kappa 3", "--kappa cannot be used without"),
@@ -145,12 +159,12 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
         ),
         (f"{SURVEY} --delta 5", "--delta cannot be used without a question for a number"),
         (
-            f"{SURVEY} --noise-type laplace",
-            "--noise-type cannot be used without a question for a number",
+            f"{SURVEY} --noise laplace",
+            "--noise cannot be used without a question for a number",
         ),
         (
             f"{SURVEY} --range a=0,9 --noise-variance 99 --delta 0.1",
-            "--delta cannot be used without --noise-type",
+            "--delta cannot be used without --noise",
         ),
         (
             "reproduce voting factorisation --seeds 5",
@@ -166,9 +180,9 @@ def test_no_option_is_taken_and_then_ignored(words, option):
 @pytest.mark.usefixtures("desk")
 def test_what_a_mechanism_can_be_told_is_still_taken():
     for more in (
-        "--delta 0.01 --mechanism scaled-dirichlet-bounded --kappa 30",
+        "--delta 0.01 --noise scaled-dirichlet-bounded --kappa 30",
         "--delta 0.01 --kappa 30",
-        "--delta 0.01 --mechanism scaled-dirichlet --sigma-rule tail --unprotected",
+        "--delta 0.01 --noise scaled-dirichlet --sigma-rule tail --unprotected",
     ):
         done = CliRunner().invoke(app, [*PROPORTIONS.split(), *more.split(), "--force"])
         assert done.exit_code == 0, done.output

@@ -136,7 +136,16 @@ def test_wrong_auxiliary_rows_cost_nothing(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_protected_auxiliary_rows_pay_for_themselves(suffice):
-    release = ("release", "mean-operator", "--linear", "own3.parquet", "--label", "what", *CLASSES)
+    release = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "own3.parquet",
+        "--label",
+        "what",
+        *CLASSES,
+    )
     suffice(*release, "--epsilon", "1", "--no-ledger", "-o", "like.suffice")
     like = ("--pipeline-from", "like.suffice", "--method", "soft")
     contribute(suffice, 0, *like)

@@ -75,7 +75,17 @@ def test_nothing_is_shown_where_nobody_watches(monkeypatch):
 def test_a_terminal_sees_the_pass_on_stderr_and_stdout_stays_clean(tmp_path):
     rows = "".join(f"{k % 7},{k % 2}\n" for k in range(300))
     (tmp_path / "t.csv").write_text("x,sick\n" + rows)
-    words = ("release", "mean-operator", "--linear", "t.csv", "--label", "sick", "--epsilon", "1")
+    words = (
+        "release",
+        "mean-operator",
+        "--map",
+        "none",
+        "t.csv",
+        "--label",
+        "sick",
+        "--epsilon",
+        "1",
+    )
     master, terminal = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "suffice", *words, "--no-ledger", "-o", "r", "--json"],

@@ -63,7 +63,7 @@ def test_several_columns_are_sets_that_overlap(suffice):
 
 def test_the_unsound_mechanism_needs_to_be_called_so(suffice):
     words = (*RELEASE, "--bag", "ward", "--epsilon", "0.5", "--delta", "0.05", "--no-ledger")
-    words = (*words, "--mechanism", "scaled-dirichlet")
+    words = (*words, "--noise", "scaled-dirichlet")
     assert "--unprotected" in suffice(*words, code=4)
     assert not Path("p.suffice").exists()
     assert "Not differentially private" in suffice(*words, "--unprotected")

@@ -78,7 +78,7 @@ def test_the_whole_story_from_proposal_to_model(suffice):
         Proposal.load("p").digest,
         "sha256:" + hashlib.sha256(Path("out.suffice").read_bytes()).hexdigest(),
     )
-    check = ("verify", "out.suffice", "--proposal", "p", "--answer", "out.answer.json")
+    check = ("verify", "out.suffice", "p", "out.answer.json")
     assert suffice(*check, "--key", "owner.pub").count("unaltered") == 2
     suffice("fit", "out.suffice", "--rows", "public.parquet", "-o", "m.suffice")
     score = suffice("score", "m.suffice", "clinic.parquet", "--label", "sick", "--json")
@@ -101,7 +101,7 @@ def test_a_status_reaches_the_shell(suffice, desk):
 
 
 def test_a_counter_costs_nothing_and_its_terms_are_granted(suffice):
-    words = ("--delta", 1e-3, "--mechanism", "gaussian")
+    words = ("--delta", 1e-3, "--noise", "gaussian")
     suffice("propose", "public.parquet", "--epsilon", 9, *words, "-o", "p")
     out = suffice(
         "grant", "p", "clinic.parquet", *GRANT, "-o", "o.suffice", "--answer", "a", code=8
@@ -111,7 +111,7 @@ def test_a_counter_costs_nothing_and_its_terms_are_granted(suffice):
     assert spent() == 0
     terms = Answer.load("a").terms
     assert terms == Terms(5.0, 1e-6, "gaussian")
-    words = ("--delta", terms.delta, "--mechanism", terms.mechanism)
+    words = ("--delta", terms.delta, "--noise", terms.mechanism)
     suffice("propose", "public.parquet", "--epsilon", terms.epsilon, *words, "-o", "p2")
     suffice("grant", "p2", "clinic.parquet", *GRANT, "-o", "o.suffice", "--answer", "a2")
     assert load("o.suffice").details["mechanism"] == "gaussian"
@@ -187,23 +187,23 @@ def test_tampered_files_are_refused(suffice):
     suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--answer", "a")
     answer = Path("a").read_text()
     Path("a2").write_text(answer.replace("sha256:", "sha256:0")[: len(answer)])
-    suffice("verify", "o", "--proposal", "p", "--answer", "a2", code=3)
+    suffice("verify", "o", "p", "a2", code=3)
     Path("a2").write_text(text)
-    suffice("verify", "o", "--proposal", "p", "--answer", "a2", code=3)
+    suffice("verify", "o", "p", "a2", code=3)
     suffice("propose", "public.parquet", "--epsilon", 2, "-o", "p3")
-    assert "another" in suffice("verify", "o", "--proposal", "p3", "--answer", "a", code=3)
+    assert "another" in suffice("verify", "o", "p3", "a", code=3)
     suffice("grant", "p3", "clinic.parquet", *GRANT, "-o", "o3", "--answer", "a3")
-    assert "not the file" in suffice("verify", "o3", "--proposal", "p", "--answer", "a", code=3)
+    assert "not the file" in suffice("verify", "o3", "p", "a", code=3)
     assert "what to check" in suffice("verify", "o", code=2)
-    assert "what to check" in suffice("verify", "o", "--answer", "a", code=2)
+    assert "what to check" in suffice("verify", "o", "a", code=2)
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("--epsilon", 0), "epsilon"),
-        (("--epsilon", 1, "--mechanism", "gaussian"), "delta"),
-        (("--epsilon", 1, "--mechanism", "magic"), "mechanism"),
+        (("--epsilon", 1, "--noise", "gaussian"), "delta"),
+        (("--epsilon", 1, "--noise", "magic"), "mechanism"),
         (("--epsilon", 1, "--map", "magic:3"), "map"),
         (("--epsilon", 1, "--missing", "drop"), "missing"),
         (("--epsilon", 1, "--features", "height"), "height"),

@@ -19,7 +19,8 @@ RADOS = ("release", "rados", "rows.parquet", "--label", "sick", *RECORD)
 OPERATOR = (
     "release",
     "mean-operator",
-    "--linear",
+    "--map",
+    "none",
     "rows.parquet",
     "--label",
     "sick",
@@ -57,7 +58,7 @@ def test_like_does_not_launder_the_scales_of_private_rows(suffice):
 
 def test_like_launders_neither_through_an_operator_nor_a_model(suffice):
     suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
-    operator = (*FREE, "--mechanism", "laplace", "--pipeline-from", "a.suffice", "-o", "o.suffice")
+    operator = (*FREE, "--noise", "laplace", "--pipeline-from", "a.suffice", "-o", "o.suffice")
     assert "comes from private rows" in suffice(*operator, code=4)
     suffice(*operator, "--unprotected")
     suffice("fit", "o.suffice", "--rows", "rows.parquet", "-o", "model.suffice")

@@ -76,12 +76,12 @@ def test_the_new_table_may_be_a_query_of_a_database_and_the_bags_a_file():
         new.to_sql("patients", database, index=False)
     new.to_csv("new.csv", index=False)
     words = ("ratio", "bags.suffice", "--rows", "rows.parquet", "--bag", "clinic", "--json")
-    query = ("sqlite:///new.db", "--query", "select * from patients", "--order-by", "a")
+    query = ("sqlite:///new.db", "--read", "query=select * from patients", "--read", "order-by=a")
     stored = json.loads(call(*words, *query))
     in_file = json.loads(call(*words, "new.csv"))
     assert stored["ratios"] == pytest.approx(in_file["ratios"], abs=1e-6)
     with pytest.raises(ParameterError, match="must begin with postgresql://"):
-        call(*words, "new.csv", "--query", "select * from patients")
+        call(*words, "new.csv", "--read", "query=select * from patients")
 
 
 def test_natural_bags_are_answered_with_words_and_then_a_range(tmp_path, monkeypatch):

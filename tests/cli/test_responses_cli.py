@@ -13,9 +13,9 @@ from suffice.releases.codec import load
 
 FIRST = ("release", "responses", "rows.parquet", "--label", "sick", "-o", "r.suffice")
 WORDS = (
-    *FIRST, "--label-flip", "0.2", "--no-ledger", "--states", "ward=north,south",
-    "--range", "size=-1,1", "--feature-noise-variance", "0.5", "--feature-flip", "0.25",
-    "--states", "0..3",
+    *FIRST, "--flip", "sick=0.2", "--no-ledger", "--categories", "ward=north,south",
+    "--range", "size=-1,1", "--noise-variance", "0.5", "--flip", "0.25",
+    "--categories", "0..3",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_a_mixed_table_leaves_as_declared(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_programs_read_three_promises(suffice):
-    pure = (*WORDS, "--noise-type", "laplace", "--json")
+    pure = (*WORDS, "--noise", "laplace", "--json")
     told = json.loads(suffice(*pure))
     assert [promise["unit"] for promise in told["guarantees"]] == ["label", "attribute", "record"]
     assert told["guarantees"][0]["epsilon"] == pytest.approx(np.log(4))
@@ -73,8 +73,8 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     init = ("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
     suffice(*init)
     words = (
-        *FIRST, "--features", "a,b", "--epsilon", "1", "--states", "0..3",
-        "--feature-flip", "0.5", "--ledger", "l", "--dataset", "d",
+        *FIRST, "--features", "a,b", "--epsilon", "1", "--categories", "0..3",
+        "--flip", "0.5", "--ledger", "l", "--dataset", "d",
     )  # fmt: skip
     suffice(*words)
     first = Path("r.suffice").read_bytes()
@@ -88,15 +88,15 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--states", "0..2"), "--states has two values"),
+        (("--categories", "0..2"), "--categories has two values"),
         (("--range", "0,1"), "both possible values and a range"),
         (("--range", "a=0"), "two numbers, LO,HI, for example 0,100"),
-        (("--states", "ward="), "--states takes COLUMN=VALUE"),
-        (("--states", "ward=x,y"), "names a column twice"),
-        (("--states", "nose=x,y"), "'nose' is declared, but it is not a feature"),
-        (("--label-flip", "0.5"), "not near 1 / "),
+        (("--categories", "ward="), "--categories takes COLUMN=VALUE"),
+        (("--categories", "ward=x,y"), "names a column twice"),
+        (("--categories", "nose=x,y"), "'nose' is declared, but it is not a feature"),
+        (("--flip", "ward=0.5"), "not near 1 / "),
         (("--epsilon", "1"), "label_flip or label_epsilon"),
-        (("--noise-type", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
+        (("--noise", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],
 )
 def test_a_wrong_call_is_one_line(suffice, words, reason):
@@ -108,14 +108,14 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 
 @pytest.mark.usefixtures("desk")
 def test_noise_on_numbers_is_refused_where_there_are_none(suffice):
-    told = ("--features", "ward", "--states", "ward=x,y", "--feature-flip", "0.1")
-    words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise-variance", "1", "--no-ledger")
-    assert "--feature-noise-variance cannot be used without numbers" in suffice(*words, code=2)
+    told = ("--features", "ward", "--categories", "ward=x,y", "--flip", "0.1")
+    words = (*FIRST, "--flip", "sick=0.2", *told, "--noise-variance", "1", "--no-ledger")
+    assert "--noise-variance cannot be used without numbers" in suffice(*words, code=2)
 
 
 @pytest.mark.usefixtures("desk")
 def test_columns_without_a_domain_are_named(suffice):
-    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.1", "--no-ledger")
+    words = (*FIRST, "--flip", "sick=0.2", "--flip", "0.1", "--no-ledger")
     error = suffice(*words, code=2)
     assert "Column 'ward' has no declared possible values or range" in error
 
@@ -135,7 +135,7 @@ def test_records_alone_are_enough_for_frequencies_and_a_model(desk, suffice):
     a, b = rng.integers(0, 4, 5000), rng.integers(0, 4, 5000)
     table = pa.table({"a": a, "b": b, "sick": (a >= 2).astype(int)})
     pq.write_table(table, desk / "rows.parquet")
-    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.2", "--states", "0..3")
+    words = (*FIRST, "--flip", "sick=0.2", "--flip", "0.2", "--categories", "0..3")
     suffice(*words, "--no-ledger")
     shares = json.loads(suffice("frequencies", "r.suffice", "--json"))
     assert [column["name"] for column in shares["columns"]] == ["label", "a", "b"]
@@ -154,7 +154,8 @@ def test_a_release_about_public_rows_is_not_fitted_without_them(suffice):
     words = (
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         "rows.parquet",
         "--label",
         "sick",

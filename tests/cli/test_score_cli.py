@@ -13,7 +13,7 @@ def desk(suffice, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "100", "--no-ledger")
-    suffice("release", "mean-operator", "--linear", *words, "-o", "r.suffice")
+    suffice("release", "mean-operator", "--map", "none", *words, "-o", "r.suffice")
     for loss in ("logistic", "linear"):
         fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "--loss", loss)
         suffice(*fit, "-o", f"{loss}.suffice")

@@ -107,6 +107,6 @@ def test_an_export_of_some_data_sets(suffice):
 @pytest.mark.usefixtures("desk")
 def test_options_that_mean_nothing_are_refused(suffice):
     write_export("e.json")
-    assert "--answer" in suffice("verify", "e.json", "--answer", "old.checkpoint", code=2)
+    assert "PROPOSAL" in suffice("verify", "e.json", "old.checkpoint", code=2)
     words = ("verify", "clinic.pub", "--checkpoint", "old.checkpoint")
     assert "which is no export" in suffice(*words, code=2)

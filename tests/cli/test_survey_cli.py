@@ -14,8 +14,8 @@ from suffice.participant import respond
 from suffice.releases.codec import load
 
 NEW = (
-    "survey", "new", "-o", "s.json", "--title", "Health", "--states", "sick=no,yes",
-    "--states", "grade=1..5", "--range", "age=0,120", "--text", "sick=Were you ill?",
+    "survey", "new", "-o", "s.json", "--about", "title=Health", "--categories", "sick=no,yes",
+    "--categories", "grade=1..5", "--range", "age=0,120", "--text", "sick=Were you ill?",
     "--flip", "0.1", "--epsilon", "grade=2", "--noise-variance", "3600",
 )  # fmt: skip
 ANSWER = ("survey", "respond", "s.json", "-o", "a.json")
@@ -43,7 +43,7 @@ def test_a_new_survey_says_what_it_promises(suffice):
 
 def test_a_matrix_is_read_from_a_file(suffice, desk):
     (desk / "p.json").write_text("[[0.9, 0.3], [0.1, 0.7]]")
-    suffice("survey", "new", "-o", "s.json", "--states", "q=a,b", "--matrix", "q=p.json")
+    suffice("survey", "new", "-o", "s.json", "--categories", "q=a,b", "--flip", "q=p.json")
     question = load_survey("s.json").content["questions"][0]
     assert question["noise"] == {"table": [[0.9, 0.3], [0.1, 0.7]]}
 
@@ -103,17 +103,23 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
     ("words", "reason"),
     [
         (("--flip", "0.2"), "--flip has two values"),
-        (("--flip", "x=y"), "--flip must be a number"),
-        (("--flip", "grade=0.1"), "Use one of --flip, --epsilon and --matrix."),
+        (("--epsilon", "x=y"), "--epsilon must be a number"),
+        (("--flip", "grade=0.1"), "Use one of --flip and --epsilon."),
         (("--flip", "shoe=0.1"), "'shoe'"),
         (("--noise-variance", "shoe=0.1"), "'shoe'"),
-        (("--states", "sick"), "--states takes COLUMN=VALUE"),
+        (("--categories", "sick"), "--categories takes COLUMN=VALUE"),
         (("--range", "shoe=3,4", "--noise-variance", "shoe=-1"), "positive"),
         (("--label", "age"), "the label must be"),
         (("--text", "shoe=Which size?"), "No question is named 'shoe'"),
-        (("--flip", "grade=0.9"), "Use one of --flip, --epsilon and --matrix."),
-        (("--states", "q=a,b,c", "--flip", "q=0.9"), "'q': flip must lie above 0 and below 0.6667"),
-        (("--states", "q=a,b,c", "--flip", "q=0"), "'q': flip must lie above 0 and below 0.6667"),
+        (("--flip", "grade=0.9"), "Use one of --flip and --epsilon."),
+        (
+            ("--categories", "q=a,b,c", "--flip", "q=0.9"),
+            "'q': flip must lie above 0 and below 0.6667",
+        ),
+        (
+            ("--categories", "q=a,b,c", "--flip", "q=0"),
+            "'q': flip must lie above 0 and below 0.6667",
+        ),
     ],
 )
 def test_a_wrong_survey_is_one_line(suffice, desk, words, reason):
@@ -142,7 +148,7 @@ def test_a_wrong_answer_is_one_line(suffice, desk):
 
 def test_a_folder_of_answers_is_collected_in_the_order_of_names(suffice, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    suffice("survey", "new", "--states", "ill=no,yes", "--flip", "0.25", "-o", "survey.json")
+    suffice("survey", "new", "--categories", "ill=no,yes", "--flip", "0.25", "-o", "survey.json")
     Path("sent").mkdir()
     Path("sent/survey.json").write_bytes(Path("survey.json").read_bytes())
     names = [f"sent/{letter}.json" for letter in "cab"]

@@ -220,14 +220,15 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
         words = [
             "release",
             "mean-operator",
-            "--linear",
+            "--map",
+            "none",
             str(table),
             "--label",
             "sick",
             "--epsilon",
             "1",
         ]
-        words += ["--mechanism", "laplace", "--ledger", str(tmp_path / "ledger")]
+        words += ["--noise", "laplace", "--ledger", str(tmp_path / "ledger")]
         words += [
             "--dataset",
             "patients",
@@ -238,7 +239,10 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
             "--force",
         ]
         new_ledger(tmp_path / "ledger")
-        for more in (["--engine", "dask", "--scheduler", cluster.scheduler_address], []):
+        for more in (
+            ["--computing", "engine=dask", "--computing", f"scheduler={cluster.scheduler_address}"],
+            [],
+        ):
             done = subprocess.run(
                 [sys.executable, "-m", "suffice", *words, *more], check=True, capture_output=True
             )

@@ -78,7 +78,8 @@ def test_a_command_reads_from_object_storage_and_hides_the_key(bucket, tmp_path)
     words = [
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         bucket,
         "--label",
         "sick",
@@ -86,7 +87,15 @@ def test_a_command_reads_from_object_storage_and_hides_the_key(bucket, tmp_path)
         "age,dose",
     ]
     words += ["--epsilon", "1", "--ledger", str(tmp_path / "ledger"), "--dataset", "patients"]
-    words += ["-o", str(tmp_path / "out"), "--force", "--engine", "dask", "--workers", "2"]
+    words += [
+        "-o",
+        str(tmp_path / "out"),
+        "--force",
+        "--computing",
+        "engine=dask",
+        "--computing",
+        "workers=2",
+    ]
     env = {**os.environ, "COLUMNS": "200"}
     run = [sys.executable, "-m", "suffice"]
     done = subprocess.run([*run, *words], env=env, capture_output=True, text=True, check=True)

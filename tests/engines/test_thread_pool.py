@@ -192,7 +192,7 @@ def test_engines_are_opened_by_name_and_refuse_what_they_have_no_use_for():
     assert open_engine(opened) is opened
     with pytest.raises(ParameterError, match="workers must be at least 1"):
         open_engine("threads", 0)
-    with pytest.raises(ParameterError, match="--scheduler can be used only with"):
+    with pytest.raises(ParameterError, match="scheduler= can be used only with"):
         open_engine("threads", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ParameterError, match="There is no engine 'ray'"):
         Computing(engine="ray").fold([], Rows)

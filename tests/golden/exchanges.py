@@ -15,16 +15,16 @@ from silence import silent
 __all__ = ["contributions", "ledgers", "proposals", "surveys"]
 
 PEOPLE = 6
-STATES = "--states sick=no,yes --states grade=1..5 --range age=0,120"
-GAUSSIAN = "--epsilon 1 --noise-variance 3600 --noise-type gaussian --delta 1e-5"
+STATES = "--categories sick=no,yes --categories grade=1..5 --range age=0,120"
+GAUSSIAN = "--epsilon 1 --noise-variance 3600 --noise gaussian --delta 1e-5"
 SURVEYS = {
     "flips, laplace": (f"{STATES} --flip 0.1 --epsilon grade=2 --noise-variance 3600", ()),
     "gaussian, german": (
-        f"{STATES} {GAUSSIAN} --language de --label grade",
-        ("--title", "Nach der Klinik", "--text", "sick=Waren Sie krank?"),
+        f"{STATES} {GAUSSIAN} --about language=de --label grade",
+        ("--about", "title=Nach der Klinik", "--text", "sick=Waren Sie krank?"),
     ),
-    "whole": ("--states sick=no,yes --states grade=1..5 --epsilon 1 --report whole", ()),
-    "matrix": ("--states sick=no,yes,unsure --matrix sick=table.json", ("--title", "One")),
+    "whole": ("--categories sick=no,yes --categories grade=1..5 --epsilon 1 --report whole", ()),
+    "matrix": ("--categories sick=no,yes,unsure --flip sick=table.json", ("--about", "title=One")),
 }
 MATRIX = [[0.8, 0.2, 0.1], [0.1, 0.7, 0.1], [0.1, 0.1, 0.8]]
 TRUTHS = {"sick": ("no", "yes"), "grade": ("1", "5", "3"), "age": ("44.5", "81", "0", "120")}
@@ -108,7 +108,7 @@ def _contribution(stage: Stage, name: str, *, exact: bool) -> dict[str, Any]:
 
 
 LEDGER = ("--ledger", "clinic.ledger", "--dataset")
-LAPLACE = ("--mechanism", "laplace")
+LAPLACE = ("--noise", "laplace")
 GRANT = (
     "clinic.csv --label sick --policy policy.json --ledger clinic.ledger --dataset diagnosis"
     " --sign owner.key"
@@ -156,7 +156,8 @@ def ledgers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
     one = (
         "release",
         "mean-operator",
-        "--linear",
+        "--map",
+        "none",
         *table,
         "--epsilon",
         "1",

@@ -89,7 +89,7 @@ def _model(stage: Stage, *words: str) -> dict[str, Any]:
     predicted = list(csv.DictReader(io.StringIO(stage.read("predicted.csv").decode())))
     columns = {name: [_cell(row[name]) for row in predicted[:8]] for name in predicted[0]}
     label = "course" if "a" in manifest["details"]["classes"] else "sick"
-    inspected = stage.json("inspect", "model.suffice", "--coefficients")
+    inspected = stage.json("inspect", "model.suffice", "--explain")
     return plain(
         {
             "fit": {name: value for name, value in told.items() if name not in EFFORT},

@@ -14,19 +14,19 @@ __all__ = ["COMMANDS", "chains", "family", "make_release", "readers"]
 
 FEATURES = "--label sick --features age,dose,ward"
 COURSE = "--label course --classes a,b,c --features age,dose,ward"
-LAPLACE = f"{FEATURES} --epsilon 1 --mechanism laplace"
-LINEAR = f"{LAPLACE} --linear"
+LAPLACE = f"{FEATURES} --epsilon 1 --noise laplace"
+LINEAR = f"{LAPLACE} --map none"
 PRIVATE = f"{FEATURES} --count 8 --standardize aux.csv"
 RANGES = "--range age=0,100 --range dose=0,10 --categories ward=north,south,west"
 PROTECT = (
     "--label sick --features age,dose,relapse --count 8 --range 0,100 --protect relapse"
     " --unprotected"
 )
-RECORDS = "--label sick --features ward,smokes,age --states ward=north,south,west"
-SMOKES = "--states smokes=never,some,daily --range age=0,100"
+RECORDS = "--label sick --features ward,smokes,age --categories ward=north,south,west"
+SMOKES = "--categories smokes=never,some,daily --range age=0,100"
 DIRICHLET = (
     "--label sick --features age,dose --bag ward --epsilon 4 --delta 0.05"
-    " --mechanism scaled-dirichlet --unprotected"
+    " --noise scaled-dirichlet --unprotected"
 )
 ROUND = "--label sick --party practice --enrolled 10 --aux aux.csv --epsilon 4 --delta 1e-5"
 
@@ -34,16 +34,16 @@ ROUND = "--label sick --party practice --enrolled 10 --aux aux.csv --epsilon 4 -
 COMMANDS: dict[str, dict[str, str]] = {
     "mean-operator": {
         "laplace": LINEAR,
-        "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --mechanism gaussian --linear",
-        "knorm": f"{FEATURES} --epsilon 1 --mechanism knorm --linear",
-        "response": f"{FEATURES} --epsilon 1 --mechanism response",
+        "gaussian": f"{FEATURES} --epsilon 1 --delta 1e-6 --noise gaussian --map none",
+        "knorm": f"{FEATURES} --epsilon 1 --noise knorm --map none",
+        "response": f"{FEATURES} --epsilon 1 --noise response",
         "auto~": f"{FEATURES} --epsilon 1 --delta 1e-6",
-        "sums~": f"{FEATURES} --epsilon 1 --mechanism sums --linear",
-        "three classes, laplace": f"{COURSE} --epsilon 1 --mechanism laplace --linear",
-        "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --mechanism gaussian"
-        " --linear",
-        "three classes, knorm": f"{COURSE} --epsilon 1 --mechanism knorm --linear",
-        "three classes, response": f"{COURSE} --epsilon 1 --mechanism response",
+        "sums~": f"{FEATURES} --epsilon 1 --noise sums --map none",
+        "three classes, laplace": f"{COURSE} --epsilon 1 --noise laplace --map none",
+        "three classes, gaussian": f"{COURSE} --epsilon 1 --delta 1e-6 --noise gaussian"
+        " --map none",
+        "three classes, knorm": f"{COURSE} --epsilon 1 --noise knorm --map none",
+        "three classes, response": f"{COURSE} --epsilon 1 --noise response",
         "ranks": f"{LAPLACE} --map ranks",
         "ranks+polynomial": f"{LAPLACE} --map ranks+polynomial:2",
         "polynomial": f"{LAPLACE} --map polynomial:2",
@@ -53,24 +53,24 @@ COMMANDS: dict[str, dict[str, str]] = {
         "whiten~": f"{LAPLACE} --map whiten:2",
         "components~": f"{LAPLACE} --map components:3",
         "clip, no intercept": f"{LINEAR} --clip 0.5 --intercept 0",
-        "positive, address": f"{LINEAR} --classes 0,1 --positive 0"
+        "positive, address": f"{LINEAR} --classes 1,0"
         " --rows-url https://example.org/rows --min-count 30",
         "drop": "--label sick --drop practice --drop year --drop course --epsilon 2"
-        " --mechanism gaussian --delta 1e-6 --linear",
+        " --noise gaussian --delta 1e-6 --map none",
         "categories": f"{LINEAR} --categories ward=west,south,north,east",
         "signed": f"{LINEAR} --sign owner.key",
     },
     "responses": {
-        "labels": "--label sick --label-flip 0.25 --features ward --states ward=north,south,west"
-        " --feature-flip 0.2",
+        "labels": "--label sick --flip sick=0.25 --features ward --categories ward=north,south,west"
+        " --flip 0.2",
         "labels by epsilon": "--label course --classes a,b,c --epsilon 1 --features ward"
-        " --states ward=north,south,west --feature-flip 0.2",
-        "records, gaussian": f"{RECORDS} {SMOKES} --label-flip 0.1 --feature-flip 0.2"
-        " --feature-flip smokes=0.3 --feature-noise-variance 400",
-        "records, laplace": f"{RECORDS} {SMOKES} --epsilon 2 --feature-flip 0.2"
-        " --feature-noise-variance 900 --noise-type laplace",
-        "numbers only": "--label sick --label-flip 0.1 --features age,dose --range 0,100"
-        " --feature-noise-variance 400 --delta 1e-5",
+        " --categories ward=north,south,west --flip 0.2",
+        "records, gaussian": f"{RECORDS} {SMOKES} --flip sick=0.1 --flip 0.2"
+        " --flip smokes=0.3 --noise-variance 400",
+        "records, laplace": f"{RECORDS} {SMOKES} --epsilon 2 --flip 0.2"
+        " --noise-variance 900 --noise laplace",
+        "numbers only": "--label sick --flip sick=0.1 --features age,dose --range 0,100"
+        " --noise-variance 400 --delta 1e-5",
     },
     "rados": {
         "labels": f"{PRIVATE} --unit label --epsilon 1",
@@ -107,20 +107,20 @@ COMMANDS: dict[str, dict[str, str]] = {
         " --map ranks+polynomial:2",
     },
     "proportions": {
-        "laplace": f"{FEATURES} --bag year --epsilon 1 --mechanism laplace",
-        "gaussian": f"{FEATURES} --bag year --epsilon 1 --delta 1e-6 --mechanism gaussian",
-        "laplace-prior": f"{FEATURES} --bag year --epsilon 1 --mechanism laplace-prior",
+        "laplace": f"{FEATURES} --bag year --epsilon 1 --noise laplace",
+        "gaussian": f"{FEATURES} --bag year --epsilon 1 --delta 1e-6 --noise gaussian",
+        "laplace-prior": f"{FEATURES} --bag year --epsilon 1 --noise laplace-prior",
         "scaled-dirichlet-bounded": f"{FEATURES} --bag year --epsilon 1 --delta 1e-3"
-        " --mechanism scaled-dirichlet-bounded",
+        " --noise scaled-dirichlet-bounded",
         "kappa": f"{FEATURES} --bag year --epsilon 1 --delta 1e-2 --kappa 8"
-        " --mechanism scaled-dirichlet-bounded",
+        " --noise scaled-dirichlet-bounded",
         "scaled-dirichlet": DIRICHLET,
         "sigma by tail": f"{DIRICHLET} --sigma-rule tail",
         "auto": f"{FEATURES} --bag year --epsilon 1 --delta 1e-6",
-        "three classes": f"{COURSE} --bag year --epsilon 1 --mechanism laplace",
-        "two columns": f"{FEATURES} --bag year --bag smokes --epsilon 1 --mechanism laplace",
+        "three classes": f"{COURSE} --bag year --epsilon 1 --noise laplace",
+        "two columns": f"{FEATURES} --bag year --bag smokes --epsilon 1 --noise laplace",
         "names": f"{FEATURES} --bag year --bag-names 2023,2021,2022 --epsilon 1"
-        " --mechanism laplace --clip 0.5",
+        " --noise laplace --clip 0.5",
     },
     "bags": {
         "skew": f"{FEATURES} --skew 0.9",
@@ -134,7 +134,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "class-sums, three classes~": f"{ROUND} --method class-sums --samples 16"
         " --classes a,b,c --label course",
         "operator~": f"{ROUND} --method operator",
-        "operator, knorm~": f"{ROUND} --method operator --mechanism knorm",
+        "operator, knorm~": f"{ROUND} --method operator --noise knorm",
         "vote-table": f"{ROUND} --method vote-table",
         "soft~": f"{ROUND} --method soft",
         "majority-model~": f"{ROUND} --method majority-model",
@@ -147,9 +147,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "excel": ("clinic.xlsx",),
     "spss": ("clinic.sav",),
     "folder": ("clinic.folder",),
-    "semicolons and commas": ("clinic.wide.csv", "--decimal", ","),
+    "semicolons and commas": ("clinic.wide.csv", "--read", "decimal=,"),
     "sqlite": (
-        "sqlite:///clinic.sqlite", "--query", "select * from clinic", "--order-by", "place",
+        "sqlite:///clinic.sqlite", "--read", "query=select * from clinic",
+        "--read", "order-by=place",
     ),
 }  # fmt: skip
 GAPS = {
@@ -202,9 +203,10 @@ def readers(stage: Stage) -> Iterator[tuple[str, dict[str, Any]]]:
             *options.split(),
             "--epsilon",
             "1",
-            "--mechanism",
+            "--noise",
             "laplace",
-            "--linear",
+            "--map",
+            "none",
             "--no-ledger",
         )
         yield f"gaps: {case}", _recorded(stage, f"gaps/{case}", "mean-operator", "gaps.csv", *words)

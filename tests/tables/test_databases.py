@@ -328,16 +328,16 @@ def test_what_needs_an_order_is_refused_before_a_row_is_read(url, tmp_path, monk
     ledger = sf.Ledger(tmp_path / "ledger", {"d": sf.Budget(3.0)})
     monkeypatch.setattr(QueryTable, "batches", lambda *_: pytest.fail("it was read"))
     operator = sf.MeanOperator(1.0, classes=CLASSES, map=None)
-    with pytest.raises(TableError, match=r"--order-by COLUMN \(Python: Query\(..., order_by"):
+    with pytest.raises(TableError, match=r"--read order-by=COLUMN \(Python: Query\(..., order_by"):
         operator.release(query, ledger=ledger, dataset="d", **inputs)
-    with pytest.raises(TableError, match="--order-by"):
+    with pytest.raises(TableError, match="--read order-by"):
         operator.release(query, ["a", "b"] * 15, features=FEATURES, ledger=None)
-    with pytest.raises(TableError, match="--order-by"):
+    with pytest.raises(TableError, match="--read order-by"):
         sf.LabelProportions(1.0, classes=CLASSES).release(query, bags="bag", ledger=None, **inputs)
     responses = sf.RandomizedResponse(
         classes=CLASSES, label_flip=0.2, states={"few": (0, 1, 2)}, feature_flip=0.2
     )
-    with pytest.raises(TableError, match="--order-by"):
+    with pytest.raises(TableError, match="--read order-by"):
         responses.release(query, label="label", features=["few"], ledger=None)
 
 
@@ -347,7 +347,7 @@ def test_labels_in_order_need_an_order_and_sums_do_not(url):
     query = sf.Query(url, "select * from t")
     inputs = {"label": "label", "features": FEATURES, "ledger": None}
     assert sf.MeanOperator(1.0, classes=CLASSES, map=None).release(query, **inputs).rows == 300
-    with pytest.raises(TableError, match="--order-by"):
+    with pytest.raises(TableError, match="--read order-by"):
         sf.MeanOperator(1.0, classes=CLASSES, mechanism="response").release(query, **inputs)
 
 
@@ -382,7 +382,7 @@ def test_a_learner_reads_a_query(url, tmp_path):
     models = [sf.FactoredClassifier().fit_release(release, data) for data in (path, query)]
     np.testing.assert_array_equal(models[0].theta_, models[1].theta_)
     np.testing.assert_array_equal(models[0].predict(path), models[0].predict(query))
-    with pytest.raises(TableError, match="--order-by"):
+    with pytest.raises(TableError, match="--read order-by"):
         models[0].predict(sf.Query(url, query.sql))
 
 

@@ -39,7 +39,7 @@ def test_the_sign_between_columns_stands_most_often_in_the_first_line(tmp_path, 
 
 
 def test_two_signs_equally_often_are_a_question_unless_one_is_said(tmp_path):
-    with pytest.raises(TableError, match=r"commas and semicolons .* --delimiter"):
+    with pytest.raises(TableError, match=r"commas and semicolons .* --read delimiter="):
         header(tmp_path, "a,b;c\n")
     assert header(tmp_path, "a,b;c\n", delimiter=";")[0] == ["a,b", "c"]
 
@@ -150,7 +150,7 @@ def test_private_numbers_between_semicolons_need_a_decimal_mark_unless_public_on
     path = tmp_path / "t.csv"
     for cell in "1.5", "1,5", "x", "2":  # whatever the private cell is
         path.write_text(f"a;b;public\n{cell};2;3,5\n")
-        with pytest.raises(TableError, match="--decimal , or --decimal"):
+        with pytest.raises(TableError, match="--read decimal=, or --read decimal"):
             open_table(path, numbers=["a", "b"], text=["public"])
         (batch,) = open_table(path, numbers=["a"]).batches(["public"])
         assert batch.to_pydict() == {"public": [3.5]}

@@ -382,5 +382,5 @@ def test_a_public_cell_that_is_not_utf_8_says_that_the_file_is_latin_1(tmp_path)
 def test_a_public_cell_that_is_not_in_the_declared_encoding_is_said_to_be_so(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("age,ward\n1,S\u00fcd\n".encode("latin-1"))
-    with pytest.raises(TableError, match=r"is not UTF-8\. .*--encoding latin-1"):
+    with pytest.raises(TableError, match=r"is not UTF-8\. .*--read encoding=latin-1"):
         list(open_table(TableFile(path, encoding="utf-8")).batches(["age", "ward"]))

@@ -246,7 +246,7 @@ def test_sheets_on_the_command_line(tmp_path, monkeypatch):
     given = ["grant", "p.json", "table.csv", "--label", "sick", "--policy", "policy.json", *ledger]
     assert "data sheet" in run(*given, "-o", "none.suffice", code=9)
     run(*given, "--sheet", "columns.json", "-o", "out.suffice")
-    names = ["verify", "out.suffice", "--proposal", "p.json", "--answer", "out.answer.json"]
+    names = ["verify", "out.suffice", "p.json", "out.answer.json"]
     run(*names)
     run("fit", "out.suffice", "-o", "model.suffice")
     run(

@@ -1,5 +1,6 @@
 """Commands that check claims: verify, audit, demo and reproduce."""
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +39,7 @@ def file_head(path: Path) -> bytes:
         return b""
 
 
-_PAIRS = 60  # of neighbours, unless --pairs says otherwise
-_THOROUGH = 5.0  # times as many outputs
+_PAIRS = 60  # of neighbours, at an effort of 1
 
 
 def verify(
@@ -53,10 +53,12 @@ def verify(
         Path | None,
         typer.Option(help="Public key of the expected signer, for example clinic.pub."),
     ] = None,
-    proposal: Annotated[
-        Path | None, typer.Option(help="The proposal that the release answers.")
+    answered: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PROPOSAL ANSWER", help="What was asked for, and the owner's answer to it."
+        ),
     ] = None,
-    answer: Annotated[Path | None, typer.Option(help="The owner's answer to the proposal.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="An older checkpoint that the log of an export continues.")
     ] = None,
@@ -66,7 +68,7 @@ def verify(
     from suffice.releases.signing import verify as verify_release
 
     head = file_head(path)
-    answers = {"--proposal": proposal, "--answer": answer}
+    answers = {"PROPOSAL": answered or None}
     if head.startswith(EXPORT_HEAD):
         refuse_unused("with an export", answers)
         from suffice.protocol.export import Export
@@ -97,12 +99,13 @@ def verify(
         (Archive if is_archive else Checkpoint).load(path, key)
         say(f"{path}: unaltered, and signed with {key}.")
         return
-    if (proposal is None) != (answer is None) or (key is None and answer is None):
-        raise ParameterError("Choose what to check: --key, or --proposal with --answer, or all.")
+    if len(answered or ()) not in (0, 2) or (key is None and not answered):
+        raise ParameterError("Choose what to check: --key, or PROPOSAL and ANSWER, or all.")
     if key is not None:
         verify_release(load(path), key)
         say(f"{path}: unaltered, and signed with {key}.")
-    if proposal is not None and answer is not None:
+    if answered:
+        proposal, answer = answered
         from suffice.protocol.grant import check_answer
         from suffice.protocol.messages import Answer, Proposal
 
@@ -116,25 +119,24 @@ class _Audit(JsonOutput, Overwriting):
 
     kinds: list[str] | None = data_option(
         None,
-        "Kinds of release, for example proportions; with --public-part, names of mechanisms.",
+        "Kinds of release, for example moments, or all; with --compare, names of mechanisms.",
         argument=True,
         many=True,
     )
-    everything: bool = data_option(False, "Attack every kind.", name="--all")
-    public_part: bool = data_option(
-        False, "Instead, compare everything but the noise in releases of data that differ in one"
-        " secret.",
-    )  # fmt: skip
-    histories: bool = data_option(
-        False, "With --public-part: compare histories of releases, grants and restarts, in which"
-        " data change.",
-    )  # fmt: skip
+    compare: str | None = data_option(
+        None,
+        "Instead, compare everything but the noise in releases of data that differ in one secret;"
+        " or in histories of releases, grants and restarts, in which data change.",
+        choices=("releases", "histories"),
+    )
     epsilon: float | None = privacy_option(
         None, "Attack mechanisms at this epsilon, for example 0.5, without their broken copies."
     )
-    thorough: bool = computing_option(False, "Draw five times as many outputs: tighter bounds.")
-    pairs: int | None = computing_option(
-        None, f"Number of pairs of data that --public-part compares. Default: {_PAIRS}."
+    effort: float = computing_option(
+        1.0,
+        "How many times as many outputs are drawn, or pairs of data compared, as usual, for"
+        " example 5: tighter bounds.",
+        parse=float,
     )
     seed: int = computing_option(
         0, "Start of the search for data that differ in one secret, 0 or more. Default: 0."
@@ -147,36 +149,32 @@ class _Audit(JsonOutput, Overwriting):
         """Raise if an option has no effect, or is out of range."""
         if self.seed < 0:
             raise ParameterError("--seed must be 0 or more.")
-        if self.pairs is not None and self.pairs < 1:
-            raise ParameterError("--pairs must be 1 or more.")
-        if not self.public_part:
-            unused = {"--pairs": self.pairs, "--histories": self.histories or None}
-            refuse_unused("without --public-part", unused)
-            if bool(self.kinds) == self.everything:
-                raise ParameterError("Choose what to audit: kinds of release, or --all.")
+        if not 0 < self.effort < math.inf:
+            raise ParameterError("--effort must be a number above 0.")
+        if self.compare is None:
+            if not self.kinds or ("all" in self.kinds and len(self.kinds) > 1):
+                raise ParameterError("Choose what to audit: kinds of release, or all.")
             return
-        flags = {"--all": self.everything, "--thorough": self.thorough, "--force": self.force}
-        refuse_unused("with --public-part", {name: flag or None for name, flag in flags.items()})
         values = {"--epsilon": self.epsilon, "--output": self.output}
-        refuse_unused("with --public-part", values)
+        refuse_unused("with --compare", {**values, "--force": self.force or None})
 
 
 def audit(options: _Audit, context: typer.Context) -> None:
     """Attack mechanisms, to bound their true epsilon from below.
 
     Every mechanism has broken copies, which the audit must catch. The exit code is 1 if a mechanism
-    breaks its guarantee, or if a broken copy is not caught. With --public-part it is 1 if anything
-    but the noise depends on a secret.
+    breaks its guarantee, or if a broken copy is not caught. With --compare it is 1 if anything but
+    the noise depends on a secret.
     """
     options.check()
-    if options.public_part:
+    if options.compare is not None:
         with collected_notes():  # of the releases that are compared
             _audit_public_part(options, context)
         return
     from suffice.audit import auditor
     from suffice.audit.registry import cases_at, selected
 
-    kinds, effort = tuple(options.kinds or ()), _THOROUGH if options.thorough else 1.0
+    kinds, effort = tuple(name for name in options.kinds or () if name != "all"), options.effort
     with steps("auditing") as show_step:
 
         def report(done: int, total: int, finding: Any) -> None:
@@ -229,10 +227,10 @@ def _audit_public_part(options: _Audit, context: typer.Context) -> None:
 
     command = partial(recorded, context.find_root().command.main)
     with steps("comparing releases") as show_step:
-        check = check_histories if options.histories else check_public_part
+        check = check_histories if options.compare == "histories" else check_public_part
         verdict = check(
             options.kinds or (),
-            pairs=options.pairs or _PAIRS,
+            pairs=max(round(options.effort * _PAIRS), 1),
             seed=options.seed,
             command=command,
             progress=show_step,
@@ -246,18 +244,26 @@ def _audit_public_part(options: _Audit, context: typer.Context) -> None:
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The HTML report to write.")
-    ] = Path("suffice-demo.html"),
     files: Annotated[
         Path | None,
-        typer.Option(help="Folder for the tables, to repeat everything by hand, such as clinic."),
+        typer.Argument(metavar="FOLDER", help="Where the tables go, to repeat everything by hand."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The HTML report to write. Default: demo.html in the folder, or"
+            " suffice-demo.html.",
+        ),
     ] = None,
     force: building.Force = False,
 ) -> None:
     """Play five releases from start to end, on invented patients."""
     from suffice.demo.story import run_demo, table_files
 
+    if output is None:
+        output = Path("suffice-demo.html") if files is None else files / "demo.html"
     if files is not None:
         make_folder(files)  # first: the report may go there, too
     check_outputs(output, *(() if files is None else table_files(files)), force=force)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
@@ -15,7 +16,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from suffice.errors import ParameterError, StorageError, SufficeError
 from suffice.options import NEW_FILE, REQUIRED, Group, Option, options_of, output_option
-from suffice.participant import MOST_BYTES
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Example:
 _EXAMPLES = r"""
 init: write down once what is private, and the budget of all releases
   suffice init biopsies.csv --private labels --label diagnosis --budget 2 \
-      --classes 0,1 --folder hospital
+      --classes 0,1 -o hospital
 advise: ask which release of private diagnoses to make
   suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \
       --delta 1e-6
@@ -71,11 +71,11 @@ ledger verify: check that nothing is missing since the officer got the checkpoin
 ledger backup: copy a ledger while a service uses it
   suffice ledger backup clinic.ledger -o monday.ledger
 ledger archive: move the bytes of releases of before a day out of the ledger
-  suffice ledger archive clinic.ledger --before 2030-01-01 \
+  suffice ledger archive clinic.ledger 2030-01-01 \
       --sign clinic.key -o before-2030.archive
 ledger recover: use a ledger again that was restored from a copy
   suffice ledger recover clinic.ledger --checkpoint today.checkpoint \
-      --released diagnosis=diagnosis.suffice --complete
+      diagnosis=diagnosis.suffice --state complete
 fit: train a classifier from a release and its public rows
   suffice fit diagnosis.suffice --rows public.csv -o model.suffice
 predict: predict the diagnoses of a new ward
@@ -83,13 +83,13 @@ predict: predict the diagnoses of a new ward
 score: measure the accuracy on rows whose labels you may see
   suffice score model.suffice test.csv --label diagnosis
 serve: prepare a folder for a service, and get the first token
-  suffice serve clinic --init
+  suffice serve clinic --task init
 token new: let a learner send proposals for 30 days
-  suffice token new clinic --role learner --holder Ada --days 30
+  suffice token new clinic learner Ada --days 30
 token list: see who has a token
   suffice token list clinic
 token revoke: revoke all tokens of a holder
-  suffice token revoke clinic --holder Ada
+  suffice token revoke clinic Ada
 propose: ask the owner of these rows for a release at epsilon 0.5
   suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json
 grant: answer a proposal, and sign what is granted
@@ -98,16 +98,15 @@ grant: answer a proposal, and sign what is granted
       --policy policy.json --ledger clinic.ledger --dataset diagnosis \
       --sign clinic.key -o granted.suffice
 verify: check who signed a release, and that it is the one that was granted
-  suffice verify granted.suffice --key clinic.pub --proposal proposal.json \
-      --answer granted.answer.json
+  suffice verify granted.suffice --key clinic.pub \
+      proposal.json granted.answer.json
 plan responses: see how strongly randomised answers would be protected
-  suffice plan responses answers.csv --label relapse --label-flip 0.25 \
-      --features smokes --states smokes=never,sometimes,daily \
-      --feature-flip 0.25
+  suffice plan responses answers.csv --label relapse --flip 0.25 \
+      --features smokes --categories smokes=never,sometimes,daily
 release responses: publish answers of which one in four is changed at random
-  suffice release responses answers.csv --label relapse --label-flip 0.25 \
-      --features smokes --states smokes=never,sometimes,daily \
-      --feature-flip 0.25 --no-ledger -o answers.suffice
+  suffice release responses answers.csv --label relapse --flip 0.25 \
+      --features smokes --categories smokes=never,sometimes,daily \
+      --no-ledger -o answers.suffice
 frequencies: estimate how many people smoke, from randomised answers
   suffice frequencies answers.suffice
 plan rados: predict how useful subset sums of private records would be
@@ -178,11 +177,11 @@ simulate parties: compare methods for 50 parties, on a public table
   suffice simulate parties test.csv --label diagnosis --parties 50 --trials 1 \
       --epsilons 1 --methods operator,average -o simulation.html
 survey new: write a survey whose answers are changed at random, one in four
-  suffice survey new --title "After the clinic" --states relapse=no,yes \
-      --text "relapse=Did you relapse?" --flip 0.25 -o survey.json \
-      --organiser "Clinic of Example" --contact office@clinic.example \
-      --purpose "How many of us relapse" --delete-by 2099-03-31 \
-      --notice "Answers are changed on your side. We cannot link them to you."
+  suffice survey new --categories relapse=no,yes -o survey.json --flip 0.25 \
+      --text "relapse=Did you relapse?" --about title="After the clinic" \
+      --about organiser="Clinic of Example" --about delete-by=2099-03-31 \
+      --about contact=office@clinic.example --about purpose="Count relapses" \
+      --about notice="Answers are changed on your side. We cannot link them."
 survey respond: answer a survey; leave --truth out to be asked instead
   suffice survey respond survey.json --truth relapse=no -o mine.json
 survey page: write a page on which a person answers without a network
@@ -201,7 +200,7 @@ audit: attack the mechanisms that change labels at random
 reproduce: recompute a result of a paper that needs no data
   suffice reproduce factorisation -o factorisation.html
 demo: play five releases, and write their tables to a folder
-  suffice demo --files clinic -o demo.html
+  suffice demo clinic
 """
 # A command that ends in \ goes on in the next line.
 EXAMPLES: Mapping[str, Example] = {
@@ -232,9 +231,32 @@ Maker = Callable[[], TyperCommand]
 Context = Any  # typer's own, of whatever release of click it carries
 _ARGUMENTS, _OPTIONS, _COMMANDS = "Arguments", "Options", "Commands"
 
+PAPERS = "From the papers"  # the heading of what serves the papers' own methods only
+_ALL = "--help-all"
+_MOST_OPTIONS = 12  # of a command whose help is one page
+# What a command with many options shows first, besides what it requires.
+_FIRST_OPTIONS = frozenset(
+    (
+        "private", "label", "target", "classes", "epsilon", "delta", "ledger", "no-ledger",
+        "dataset", "output", "kind", "purpose", "to", "key", "rows", "loss", "bag", "party",
+        "enrolled", "aux", "flip", "standardize", "range", "text", "about",
+        "parties", "sizes", "help",
+    )
+)  # fmt: skip
 
-class _EndsWithExample:
-    """The help of a command or group, which ends with an example."""
+
+class _TwoPages:
+    """The help of a command or group: a first page, all of it on another, an example at the end."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Note whether all of the help is wanted; the rest is as usual."""
+        ctx.meta[_ALL] = _ALL in args
+        return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]  # of a command
+
+    def get_help_option_names(self, ctx: Context) -> list[str]:
+        """Return both names of the option that shows help."""
+        del ctx
+        return ["--help", _ALL]
 
     def format_epilog(self, ctx: Context, formatter: Any) -> None:
         """Write the example."""
@@ -244,25 +266,38 @@ class _EndsWithExample:
             formatter.write("".join(f"{line}\n" for line in example.lines()))
 
 
-class HelpfulCommand(_EndsWithExample, TyperCommand):
+def _write_rest(ctx: Context, formatter: Any, left_out: int, what: str) -> None:
+    """Write how many options or commands are on the other page only."""
+    if left_out:
+        formatter.write_paragraph()
+        formatter.write(f"{left_out} more {what}: {ctx.command_path} {_ALL}\n")
+
+
+class HelpfulCommand(_TwoPages, TyperCommand):
     """A command that shows its options under the headings of their groups, and an example."""
 
     slots: Sequence["Slot"]  # the options of a command that was made from declarations
 
     def format_options(self, ctx: Context, formatter: Any) -> None:
         """Write the arguments, then the options group by group."""
-        for heading, parameters in option_tables(self.get_params(ctx)).items():
-            records = [parameter.get_help_record(ctx) for parameter in parameters]
+        parameters = self.get_params(ctx)
+        shown = parameters if ctx.meta.get(_ALL) else first_page(parameters)
+        for heading, listed in option_tables(shown).items():
+            records = [parameter.get_help_record(ctx) for parameter in listed]
             with formatter.section(heading):
                 formatter.write_dl([record for record in records if record is not None])
+        _write_rest(ctx, formatter, len(parameters) - len(shown), "options")
 
 
-class HelpfulGroup(_EndsWithExample, TyperGroup):
+class HelpfulGroup(_TwoPages, TyperGroup):
     """A group whose commands are made when they are needed, and listed under headings."""
 
-    makers: ClassVar[Mapping[str, Maker]] = {}  # of the commands that are made when needed
+    # Of commands that are made when they are needed; a text is where this package declares one.
+    makers: ClassVar[Mapping[str, Maker | str]] = {}
     # Headings with the names below them, in this order; commands in no section come last.
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    rare: ClassVar[Iterable[str]] = ()  # commands that the first page of help leaves out
+    summaries: ClassVar[Mapping[str, str]] = {}  # where a command need not be made to know it
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of all commands, in the order of their sections."""
@@ -273,29 +308,61 @@ class HelpfulGroup(_EndsWithExample, TyperGroup):
     def get_command(self, ctx: Context, cmd_name: str) -> Any:
         """Return one command; nothing else is imported for it."""
         maker = self.makers.get(cmd_name)
-        return super().get_command(ctx, cmd_name) if maker is None else maker()
+        if not isinstance(maker, str):
+            return super().get_command(ctx, cmd_name) if maker is None else maker()
+        module, _, attribute = maker.partition(".")
+        found = getattr(import_module(f"suffice.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            found.rich_markup_mode, found.info.no_args_is_help = None, True
+            return typer.main.get_group(found)
+        if attribute.endswith("_command"):
+            return found()
+        if any(dataclasses.is_dataclass(hint) for hint in get_type_hints(found).values()):
+            return make_command(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name, cls=HelpfulCommand)(found)
+        return typer.main.get_command(alone)
 
     def format_options(self, ctx: Context, formatter: Any) -> None:
         """Write the commands section by section, and the few options last."""
         names = self.list_commands(ctx)
+        shown = [name for name in names if ctx.meta.get(_ALL) or name not in self.rare]
         headings = {name: heading for heading, part in self.sections.items() for name in part}
         tables: dict[str, list[tuple[str, str]]] = {}
-        width = max(map(len, names), default=0)
-        for name in names:
-            row = (name.ljust(width), summary_of(self.get_command(ctx, name)))
+        width = max(map(len, shown), default=0)
+        for name in shown:
+            summary = self.summaries.get(name) or summary_of(self.get_command(ctx, name))
+            row = (name.ljust(width), summary)
             tables.setdefault(headings.get(name, _COMMANDS), []).append(row)
         records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
         tables[_OPTIONS] = [record for record in records if record is not None]
         for heading, rows in tables.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+        _write_rest(ctx, formatter, len(names) - len(shown), "commands")
 
 
 def group_with(
-    makers: Mapping[str, Maker], sections: Mapping[str, Sequence[str]] | None = None
+    makers: Mapping[str, Maker | str],
+    sections: Mapping[str, Sequence[str]] | None = None,
+    rare: Iterable[str] = (),
+    summaries: Mapping[str, str] | None = None,
 ) -> type[HelpfulGroup]:
     """Return a group with commands that are made when they are needed, and with headings."""
-    return type("Commands", (HelpfulGroup,), {"makers": makers, "sections": sections or {}})
+    parts = {"makers": makers, "sections": sections or {}, "rare": rare}
+    parts["summaries"] = summaries or {}
+    return type("Commands", (HelpfulGroup,), parts)
+
+
+def first_page(parameters: Sequence[Any]) -> list[Any]:
+    """Return the parameters that the first page of help shows."""
+    if len(parameters) <= _MOST_OPTIONS:
+        return [*parameters]
+    return [
+        p
+        for p in parameters
+        if p.required or any(name.removeprefix("--") in _FIRST_OPTIONS for name in p.opts)
+    ]
 
 
 def option_tables(parameters: Sequence[Any]) -> dict[str, list[Any]]:
@@ -385,6 +452,8 @@ def _check_not_precious(path: Path) -> None:
     """Raise if a file that exists may never be written over."""
     if not path.is_file():
         raise StorageError(f"{path} is not a file that can be overwritten. Name another file.")
+    from suffice.participant import MOST_BYTES  # of a survey, or of an answer
+
     try:
         with path.open("rb") as file:
             head = file.read(MOST_BYTES)
@@ -502,6 +571,26 @@ class Slot:
     fallback: Any  # what the field holds if the option is not typed
 
 
+def _unbundled(name: str, held: Sequence[Slot], typed: Iterable[str]) -> dict[str, Any]:
+    """Return the texts of the options that another one holds, each as NAME=VALUE, by their keys."""
+    slots = {slot.option.name.rpartition(" ")[2]: slot for slot in held}
+    texts: dict[str, Any] = {}
+    for item in typed:
+        word, sign, text = item.partition("=")
+        slot = slots.get(word)
+        if slot is None or not sign:
+            raise ParameterError(
+                f"{name} takes NAME=VALUE, where NAME is one of {', '.join(slots)}."
+            )
+        if slot.option.many:
+            texts.setdefault(slot.key, []).append(text)
+        elif slot.key in texts:
+            raise ParameterError(f"{name} has two values of {word}. Remove one of them.")
+        else:
+            texts[slot.key] = text
+    return texts
+
+
 _CONTEXT = "context"
 
 
@@ -522,7 +611,28 @@ def make_command(
     slots = [slot for part, kind in parts.items() for slot in _slots(part, kind)]
     slots.sort(key=lambda slot: not slot.option.argument)
 
+    bundles: dict[str, list[Slot]] = {}
+    for slot in slots:
+        if slot.option.within:
+            bundles.setdefault(slot.option.within, []).append(slot)
+    entries = [(s.key, s.default, s.annotation) for s in slots if not s.option.within]
+    for bundle, held in bundles.items():
+        told = (f"{slot.option.name.rpartition(' ')[2]}=: {slot.option.help}" for slot in held)
+        parameter = typer.Option(
+            bundle,
+            show_default=False,
+            help=f"NAME=VALUE (repeatable). {' '.join(told)}",
+            rich_help_panel=str(held[0].option.group),
+            metavar="NAME=VALUE",
+        )
+        entries.append((bundle.removeprefix("--"), None, Annotated[list[str] | None, parameter]))
+
     def call(context: typer.Context, **texts: Any) -> None:
+        for bundle, held in bundles.items():
+            typed_there = texts.pop(bundle.removeprefix("--"))
+            texts |= {slot.key: None for slot in held}
+            if typed_there:
+                texts |= _unbundled(bundle, held, typed_there)
         files: dict[bool, list[Path | None]] = {True: [], False: []}
         for slot in slots:
             value, option = texts[slot.key], slot.option
@@ -545,11 +655,11 @@ def make_command(
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
             for key, default, hint in [
                 (_CONTEXT, inspect.Parameter.empty, typer.Context),
-                *((slot.key, slot.default, slot.annotation) for slot in slots),
+                *entries,
             ]
         ]
     )
-    call.__annotations__ = {_CONTEXT: typer.Context} | {s.key: s.annotation for s in slots}
+    call.__annotations__ = {_CONTEXT: typer.Context} | {key: hint for key, _, hint in entries}
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     paragraphs = (help or inspect.getdoc(run) or "").split("\n\n")
     words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

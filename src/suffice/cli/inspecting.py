@@ -39,11 +39,12 @@ def inspect(
         ),
     ],
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also show how sure a reader of a release may become.")
-    ] = False,
-    coefficients: Annotated[
         bool,
-        typer.Option("--coefficients", help="Also show the coefficients of a linear model."),
+        typer.Option(
+            "--explain",
+            help="Also show how sure a reader of a release may become, or the coefficients of a"
+            " linear model.",
+        ),
     ] = False,
     json: building.Json = False,
 ) -> None:
@@ -57,20 +58,18 @@ def inspect(
         if odd not in odds:
             odds.append(odd)
     lines: list[Any] = []
-    if coefficients:
-        if file.release is None or file.release.kind not in {"model", "regression-model"}:
-            refuse_unused("with this file, which is no linear model", {"--coefficients": True})
+    if explain and file.release.kind in {"model", "regression-model"}:
         from suffice.learner.base import model_coefficients
 
         lines = list(model_coefficients(file.release))  # the largest first
     if json:
         more = {"odds": [odd.to_json() for odd in odds]} if explain else {}
-        if coefficients:
+        if lines:
             more["coefficients"] = [line.to_json() for line in lines]
         show_json(file.content() | more)
         return
     file.show()
-    if coefficients:
+    if lines:
         _show_coefficients(lines, file.release)
     for odd in odds:
         if odd.rows:

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from suffice.cli.building import OUTPUT, PLOT, JsonOutput, OutputFile, Overwriting, refuse_unused
+from typer.core import TyperCommand
+
+from suffice.cli.building import (
+    OUTPUT,
+    PLOT,
+    JsonOutput,
+    OutputFile,
+    Overwriting,
+    make_command,
+    refuse_unused,
+)
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.releases import TABLE_HELP, Reading, count_rows_of
 from suffice.errors import MissingValuesError, ParameterError, TableError
@@ -84,6 +94,7 @@ def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
     }
     learning = learners.learning_from(loaded[0].kind)
     option_names = {"lam": "--penalty-weight"}  # where the library's word is another one
+    option_names |= {option: f"--computing {option}" for option in computing}
     unused = learning.unused(fit.rows, settings)
     refuse_unused(
         f"to learn from a release of kind {loaded[0].kind}",
@@ -105,6 +116,13 @@ def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
         show_pairs([("written", str(fit.output)), *report.lines, *clips])
 
 
+def fit_command() -> TyperCommand:
+    """Return ``suffice fit``."""
+    from suffice.engines.engine import Computing
+
+    return make_command(fit, computing=Computing)
+
+
 def _concatenated(tables: list[Any]) -> Any:
     """Return tables as one; None if there are none."""
     if len(tables) <= 1:
@@ -121,7 +139,6 @@ class _Frequencies(JsonOutput):
     release: Path = data_option(
         REQUIRED, "A release of randomised answers.", argument=True, path=Path
     )
-    method: str = output_option("likelihood", "Method: likelihood or inverse. Default: likelihood.")
     level: float = output_option(0.95, _LEVEL)
 
 
@@ -131,7 +148,7 @@ def frequencies(options: _Frequencies) -> None:
     from suffice.releases.codec import load
 
     release, interval = load(options.release), f"{100 * options.level:g} % interval"
-    columns = release_frequencies(release, method=options.method, level=options.level)
+    columns = release_frequencies(release, level=options.level)
     means = release_means(release, level=options.level)
     if options.json:
         content = {"columns": [column.to_json() for column in columns]}
@@ -487,7 +504,7 @@ class _Ratio(JsonOutput, Overwriting):
 def ratio(options: _Ratio, reading: Reading) -> None:
     """Estimate the proportion of each class in a new table.
 
-    Name the releases first and the new table last: suffice ratio RELEASE... TABLE. --query reads
+    Name the releases first and the new table last: suffice ratio RELEASE... TABLE. A query reads
     those tables that are addresses of databases; the others are files.
     """
     from suffice.learner.ratio.estimator import ClassRatio

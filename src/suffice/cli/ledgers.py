@@ -371,7 +371,10 @@ def backup(
 def archive(
     path: building.LedgerPath,
     before: Annotated[
-        str, typer.Option(help="Move what is older than this day (UTC), such as 2026-01-01.")
+        str,
+        typer.Argument(
+            metavar="DAY", help="Move what is older than this day (UTC), such as 2026-01-01."
+        ),
     ],
     sign: Annotated[Path, typer.Option(help="Private key that signs the archive.")],
     output: building.Output,
@@ -389,7 +392,7 @@ def archive(
     try:
         day = datetime.strptime(before, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        raise ParameterError("--before takes a day, such as 2026-01-01.") from None
+        raise ParameterError("Name a day, such as 2026-01-01.") from None
     ledger = Ledger(path)
     written = ledger.archive(output, sign, day)
     if json:
@@ -416,29 +419,22 @@ def recover(
     key: _Key = None,
     released: Annotated[
         list[str] | None,
+        typer.Argument(metavar="DATASET=FILE", help="Releases that the ledger may have forgotten."),
+    ] = None,
+    state: Annotated[
+        str | None,
         typer.Option(
-            help="A release that the ledger may have forgotten, as DATASET=FILE (repeatable)."
+            metavar="[complete|only-copy]",
+            help="You state: the ledger and these releases are all that was released (complete), or"
+            " this is the only copy of the ledger, for example after a move (only-copy).",
         ),
     ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="You state: the ledger and the files of --released are all that was released.",
-        ),
-    ] = False,
-    only_copy: Annotated[
-        bool,
-        typer.Option(
-            "--only-copy",
-            help="You state: this is the only copy of the ledger, for example after a move.",
-        ),
-    ] = False,
     anchor: building.AnchorPlace = None,
 ) -> None:
     """Use a ledger again that is frozen.
 
-    A ledger that was moved finds no anchor. State with --only-copy that no other copy is used. A
+    A ledger that was moved finds no anchor. State with `--state only-copy` that no other copy is
+    used. A
     ledger that was restored has forgotten the charges since the copy was made. This command
     compares it with your newest checkpoint, or with its anchor. It charges the releases that you
     name, and ends the freeze.
@@ -447,28 +443,29 @@ def recover(
     from suffice.owner.ledger.ledger import LostEntriesError
     from suffice.releases.codec import load
 
+    if state not in (None, "complete", "only-copy"):
+        raise ParameterError(f"--state must be one of complete, only-copy; got {state!r}.")
+    only_copy = state == "only-copy"
     if only_copy:
-        refuse_unused(
-            "with --only-copy",
-            {"--checkpoint": checkpoint, "--released": released, "--complete": complete or None},
-        )
+        unused = {"--checkpoint": checkpoint, "DATASET=FILE": released or None}
+        refuse_unused("with --state only-copy", unused)
     signed = _kept(checkpoint, key)
     releases: dict[str, list[Any]] = {}
     for item in released or ():
         dataset, sign, file = item.partition("=")
         if not (dataset and sign and file):
-            raise ParameterError("--released takes DATASET=FILE, once for each file.")
+            raise ParameterError("Name each release as DATASET=FILE.")
         releases.setdefault(dataset, []).append(load(Path(file)))
     ledger = Ledger(path)
-    if not complete and not only_copy:
+    if state is None:
         try:
             ledger.verify(signed)
             outcome = "Later charges than those of the checkpoint or the anchor may be missing."
         except LostEntriesError as lost:
             outcome = str(lost)
         raise ParameterError(
-            f"{outcome} Collect every release since the copy was made. Name those files with"
-            " --released, and add --complete. If this is the only copy, use --only-copy instead."
+            f"{outcome} Collect every release since the copy was made. Name each as DATASET=FILE,"
+            " and add --state complete. If this is the only copy, use --state only-copy instead."
         )
     charged = ledger.recover(signed, None if only_copy else releases, anchor=anchor)
     say(

@@ -3,87 +3,111 @@
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from suffice._version import __version__
-from suffice.cli import (
-    auditing,
-    inspecting,
-    learner,
-    ledgers,
-    parties,
-    protocol,
-    releases,
-    serving,
-    starting,
-    survey,
-)
-from suffice.cli.building import HelpfulCommand, Maker, group_with, make_command
+from suffice.cli.building import PAPERS, group_with
 from suffice.cli.output import print_notes, reported, say
-from suffice.engines.engine import Computing
 
-SECTIONS: Mapping[str, Sequence[str]] = {
-    "Owner": ("init", "advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
-    "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies", "describe", "sample"),
-    "Participant and survey": ("survey",),
-    "Party and aggregator": ("contribute", "aggregate", "round", "simulate"),
-    "Auditor": ("inspect", "card", "verify", "audit"),
-    "Try": ("demo", "reproduce"),
+# Where each command is defined, and the first line of its help: a module is imported when one of
+# its commands runs, so that a list of commands costs nothing.
+_COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Owner": {
+        "init": (
+            "starting.init_command",
+            "Write the data sheet and the settings of a table, once.",
+        ),
+        "advise": (
+            "releases.advise_command",
+            "Say which release to make, with its options and its commands.",
+        ),
+        "plan": ("releases.plan_app", "Predict how useful a release would be, before any charge."),
+        "release": (
+            "releases.release_app",
+            "Publish statistics of private data, charged to a ledger.",
+        ),
+        "ledger": ("ledgers.ledger_app", "Set privacy budgets, and see what was charged to them."),
+        "serve": ("serving.serve", "Answer learners' proposals over the network."),
+        "grant": ("protocol.grant", "Answer a learner's proposal, as your policy allows."),
+        "keygen": ("releases.keygen", "Make a key pair that signs and verifies releases."),
+        "token": ("serving.token_app", "Make, list and revoke the tokens of a service."),
+    },
+    "Learner": {
+        "propose": ("protocol.propose_command", "Ask an owner for a release of labels or records."),
+        "fit": ("learner.fit_command", "Train a classifier, or a regression, from releases."),
+        "predict": ("learner.predict", "Predict the class of new rows, or their number."),
+        "score": ("learner.score", "Measure how good a model is on labels that you may see."),
+        "frequencies": (
+            "learner.frequencies",
+            "Estimate true proportions and means, with intervals.",
+        ),
+        "describe": (
+            "learner.describe",
+            "State means, variances and correlations, with intervals.",
+        ),
+        "sample": ("learner.sample", "Draw synthetic rows, which are no people, from moments."),
+    },
+    "Participant and survey": {
+        "survey": (
+            "survey.survey_app",
+            "Ask people, who change their answers at random themselves.",
+        ),
+    },
+    "Auditor": {
+        "inspect": (
+            "inspecting.inspect",
+            "Show what a file holds, what it protects, and how strongly.",
+        ),
+        "card": (
+            "inspecting.card",
+            "Describe a release on one page, for those who decide about it.",
+        ),
+        "verify": ("auditing.verify", "Check who signed a file, and that it is what was granted."),
+        "audit": ("auditing.audit", "Attack mechanisms, to bound their true epsilon from below."),
+    },
+    "Try": {
+        "demo": ("auditing.demo", "Play five releases from start to end, on invented patients."),
+    },
+    PAPERS: {
+        "ratio": ("learner.ratio", "Estimate the proportion of each class in a new table."),
+        "contribute": (
+            "parties.contribute_command",
+            "Write one party's contribution, for the aggregator only.",
+        ),
+        "aggregate": (
+            "parties.aggregate_command",
+            "Publish the noisy sum of what parties contributed.",
+        ),
+        "round": ("parties.round_app", "Hold a round of many parties over a network."),
+        "simulate": ("parties.simulate_app", "Simulate many parties on a public table."),
+        "reproduce": (
+            "auditing.reproduce",
+            "Recompute tables and figures of the papers, on public data.",
+        ),
+    },
 }
-MADE = (
-    protocol.grant,
-    learner.frequencies,
-    learner.describe,
-    learner.sample,
-    learner.predict,
-    learner.score,
-    learner.ratio,
-    auditing.audit,
+SECTIONS: Mapping[str, Sequence[str]] = {h: tuple(named) for h, named in _COMMANDS.items()}
+RARE = frozenset(
+    ("grant", "keygen", "token", "frequencies", "describe", "sample", "audit", *SECTIONS[PAPERS])
 )
-MAKERS: Mapping[str, Maker] = {
-    **{run.__name__: partial(make_command, run) for run in MADE},
-    "init": starting.init_command,
-    "advise": releases.advise_command,
-    "propose": protocol.propose_command,
-    "fit": partial(make_command, learner.fit, computing=Computing),
-    "contribute": parties.contribute_command,
-    "aggregate": parties.aggregate_command,
-}
-COMMANDS = (
-    releases.keygen,
-    inspecting.inspect,
-    inspecting.card,
-    auditing.verify,
-    auditing.demo,
-    auditing.reproduce,
-    serving.serve,
-)
-GROUPS = {
-    "plan": releases.plan_app,
-    "release": releases.release_app,
-    "ledger": ledgers.ledger_app,
-    "simulate": parties.simulate_app,
-    "survey": survey.survey_app,
-    "round": parties.round_app,
-    "token": serving.token_app,
-}
+_ALL_COMMANDS = {name: told for named in _COMMANDS.values() for name, told in named.items()}
 
 app = typer.Typer(
     name="suffice",
-    cls=group_with(MAKERS, SECTIONS),
+    cls=group_with(
+        {name: place for name, (place, _) in _ALL_COMMANDS.items()},
+        SECTIONS,
+        RARE,
+        {name: summary for name, (_, summary) in _ALL_COMMANDS.items()},
+    ),
     help="Publish statistics from private data with a differential-privacy guarantee, and train"
     " classifiers from them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in COMMANDS:
-    app.command(cls=HelpfulCommand)(_command)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name, no_args_is_help=True)
 
 
 def _show_version(wanted: bool) -> None:

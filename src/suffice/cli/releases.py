@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import (
+    PAPERS,
     PLOT,
     Context,
     HelpfulGroup,
@@ -28,14 +29,12 @@ from suffice.errors import ParameterError, StorageError
 from suffice.options import (
     FILE,
     REQUIRED,
-    Group,
-    Option,
+    ByColumn,
     budget_option,
     data_option,
     numbers,
     options_of,
     output_option,
-    values,
 )
 from suffice.plain_text import listed
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
-    " that of a database with --query)."
+    " that of a database with --read query=SQL)."
 )
 _DATABASES = ("postgresql://", "postgres://", "sqlite:///", "duckdb:///")
 
@@ -55,26 +54,31 @@ class Reading:
 
     delimiter: str | None = data_option(
         None,
-        "Character between the columns of a CSV file, for example ; or tab. Default: as in its"
-        " first line.",
+        "Character between the columns of a CSV file, ; or tab. Default: as in its first line.",
+        within="--read",
     )
     decimal: str | None = data_option(
-        None, "Decimal mark of a CSV file: . or ,. Default: as in public columns, else a point."
+        None,
+        "Decimal mark of a CSV file, . or ,. Default: as in public columns, else a point.",
+        within="--read",
     )
     encoding: str | None = data_option(
         None,
-        "Encoding of a CSV file, for example latin-1. Default: as its first line and public columns"
+        "Encoding of a CSV file, such as latin-1. Default: as its first line and public columns"
         " show it, else utf-8.",
+        within="--read",
     )
     query: str | None = data_option(
         None,
         "SQL query whose rows are the table; the table is then the address of a database:"
         " postgresql://HOST/DATABASE, sqlite:///FILE or duckdb:///FILE.",
+        within="--read",
     )
     order_by: list[str] | None = data_option(
         None,
-        "Column that orders the rows of --query, for example a key (repeatable).",
+        "Column that orders the rows of a query, for example a key.",
         many=True,
+        within="--read",
     )
 
     def tables(self, paths: Sequence[str]) -> list[Any]:
@@ -92,12 +96,12 @@ class Reading:
         if self.query is None:
             from suffice.tables.files import TableFile
 
-            refuse_unused("without --query", {"--order-by": self.order_by or None})
+            refuse_unused("without a query", {"--read order-by": self.order_by or None})
             return TableFile(path, self.delimiter, self.decimal, self.encoding)
         from suffice.tables.databases import Query
 
         for name in ("delimiter", "decimal", "encoding"):
-            refuse_unused("with --query", {f"--{name}": getattr(self, name)})
+            refuse_unused("with a query", {f"--read {name}": getattr(self, name)})
         return Query(str(path), self.query, tuple(self.order_by or ()))
 
 
@@ -328,27 +332,16 @@ def save_charged(release: Any, output: Path, *, force: bool) -> None:
         ) from None
 
 
-_POSITIVE = Option(
-    "--positive",
-    "The positive one of two classes, for example yes. Default: the last of --classes.",
-    Group.DATA,
-)
-
-
-def _positive_last(fields: dict[str, Any], mechanism: Any) -> None:
-    """Put the class that --positive names last, of the two in the fields of a mechanism."""
-    from suffice.tables.columns import canonical_class
-
-    word = fields.pop("positive")
-    classes = fields.get("classes", mechanism.__dataclass_fields__["classes"].default)
-    (positive,) = values(f'"{word}"') if "," in word else values(word)
-    others = [name for name in classes if canonical_class(name) != canonical_class(positive)]
-    if len(classes) != 2 or len(others) != 1:
-        raise ParameterError(
-            "--positive must be one of exactly two classes. List both with --classes."
-        )
-    last = next(name for name in classes if name not in others)
-    fields["classes"] = (others[0], last)
+def _split_flips(fields: dict[str, Any], source: Mapping[str, Any]) -> None:
+    """Give the label its part of --flip, which is one of every column that is not named."""
+    flips = fields.pop("feature_flip")
+    named, label = dict(flips.named), source["label"]
+    if label in named:
+        fields["label_flip"] = named.pop(label)
+    elif "label_epsilon" not in fields:
+        fields["label_flip"] = flips.others
+    others = flips.others if fields.get("states") else None
+    fields["feature_flip"] = ByColumn(named, others) or None
 
 
 def _declared_classes(
@@ -382,8 +375,8 @@ def _release_command(name: str) -> TyperCommand:
         _require_label(source)
         if "classes" in mechanism.__dataclass_fields__:
             fields = {**_declared_classes(payment, source), **fields}
-        if "positive" in fields:
-            _positive_last(fields, mechanism)
+        if "feature_flip" in fields:
+            _split_flips(fields, source)
         private = partial(mechanism.source, data, **source)
         make_and_write(partial(mechanism, **fields), private, payment, release)
 
@@ -395,8 +388,6 @@ def _release_command(name: str) -> TyperCommand:
         for field, option in options_of(mechanism).items()
         if option.released
     }
-    if "classes" in options_of(mechanism):
-        offered["positive"] = _POSITIVE
     return make_command(
         run,
         name,
@@ -532,8 +523,8 @@ def _plan_command(name: str) -> TyperCommand:
         data = table.open(table.table)
         table.declare(mechanism, source, fields)
         _require_label(source)
-        if "positive" in fields:
-            _positive_last(fields, mechanism)
+        if "feature_flip" in fields:
+            _split_flips(fields, source)
         epsilons = fields.pop("epsilon", [])
         request = mechanism(**fields, **({"epsilon": epsilons[0]} if epsilons else {}))
         with (
@@ -552,8 +543,6 @@ def _plan_command(name: str) -> TyperCommand:
             many=True,
             required=True,
         )
-    if "classes" in options_of(mechanism):
-        offered["positive"] = _POSITIVE
     fields = selected_fields(mechanism, offered)
     return make_command(run, name, summary, source=mechanism.source, fields=fields)
 
@@ -562,13 +551,15 @@ class PlanGroup(HelpfulGroup):
     """``suffice plan``, with a command for every mechanism of the registry."""
 
     make = staticmethod(_plan_command)
+    sections: ClassVar = {PAPERS: ("rados", "proportions", "parties")}
+    leading: ClassVar[Sequence[str]] = ()  # what is listed before the mechanisms
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of all mechanisms."""
         from suffice.owner.mechanism import mechanism_names
 
         del ctx
-        return mechanism_names()
+        return [*self.leading, *mechanism_names()]
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
         """Return the command of one mechanism; nothing else is imported for it."""
@@ -580,15 +571,13 @@ class ReleaseGroup(PlanGroup):
 
     make = staticmethod(_release_command)
 
-    def list_commands(self, ctx: Context) -> list[str]:
-        """Return the one verb, then the names of all mechanisms."""
-        return [_ADVISED, *super().list_commands(ctx)]
+    leading = (_ADVISED,)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read a table, or an option, where a mechanism could stand, as the one verb."""
         first = args[0] if args else "--help"
         is_table = any(mark in first for mark in (".", "/", "\\")) or Path(first).exists()
-        if is_table or (first.startswith("-") and first != "--help"):
+        if is_table or (first.startswith("-") and not first.startswith("--help")):
             args = [_ADVISED, *args]
         return super().parse_args(ctx, args)
 

@@ -1,8 +1,8 @@
 """Commands of the service: prepare it, make its tokens, run it, and show a demo of it.
 
-In `suffice serve --demo`, clinic, patients and learner are invented. Everything else is real: the
-service, its ledger and key, and the client with which the learner sends four proposals. The learner
-runs in a process of its own, so that the pages are up before anything is computed.
+In `suffice serve --task demo`, clinic, patients and learner are invented. Everything else is real:
+the service, its ledger and key, and the client with which the learner sends four proposals. The
+learner runs in a process of its own, so that the pages are up before anything is computed.
 """
 
 import shutil
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from suffice.service.records import ServiceRecords
 
 _LEARNER = "learner"  # the folder of what the learner has: rows, token, the owner's public key
+_TASKS = ("init", "check", "demo", "example")
 _WAIT_SECONDS = 120.0
 _SETTINGS = """\
-# An invented clinic, made by `suffice serve --demo`.
+# An invented clinic, made by `suffice serve --task demo`.
 organisation = "Clinic of Nowhere (invented)"
 ledger = "clinic.ledger"
 key = "clinic.key"
@@ -204,42 +205,35 @@ token_app = typer.Typer(
 
 def serve(
     folder: Annotated[Path | None, typer.Argument(help="Folder that holds suffice.toml.")] = None,
-    init: Annotated[
-        bool,
+    task: Annotated[
+        str | None,
         typer.Option(
-            "--init", help="Make settings, key, ledger and the first owner's token, and end."
+            metavar=f"[{'|'.join(_TASKS)}]",
+            help="What to do instead. init: make settings, key, ledger and the first owner's token,"
+            " and end. check: check settings, key, ledger and tables, and end. demo: serve an"
+            " invented clinic, to look around, without a folder. example: print an example of"
+            " suffice.toml, and end.",
         ),
-    ] = False,
-    demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Serve an invented clinic, to look around. Needs no folder."),
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Check settings, key, ledger and tables, and end."),
-    ] = False,
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Port, instead of that in suffice.toml.")] = None,
-    example: Annotated[
-        bool, typer.Option("--example", help="Print an example of suffice.toml, and end.")
-    ] = False,
 ) -> None:
     """Answer learners' proposals over the network.
 
-    The settings are in the file suffice.toml of the folder. `--example` explains them.
+    The settings are in the file suffice.toml of the folder. `--task example` explains them.
     """
     from suffice.service.settings import EXAMPLE, Settings
 
-    if example:
+    if task not in (None, *_TASKS):
+        raise ParameterError(f"--task must be one of {', '.join(_TASKS)}; got {task!r}.")
+    if task == "example":
         say(*EXAMPLE.splitlines())
         return
-    if demo:
-        if init:
-            raise ParameterError("--demo cannot be used with --init. Remove one of them.")
+    if task == "demo":
         run_demo_service(folder, port)
         return
     if folder is None:
         raise ParameterError("Name the folder that holds suffice.toml.")
-    if init:
+    if task == "init":
         _prepare(folder)
         return
     settings = Settings.load(folder)
@@ -250,7 +244,7 @@ def serve(
     from suffice.service.readiness import Readiness
     from suffice.service.workers import Service, table_trouble
 
-    if check:
+    if task == "check":
         service = Service(settings)
         for name in settings.datasets:
             if not service.records.is_open(name):
@@ -310,9 +304,9 @@ def _prepare(folder: Path) -> None:
 def new(
     folder: _Folder,
     role: Annotated[
-        str, typer.Option(help="What the holder may do: owner, officer, learner or organiser.")
+        str, typer.Argument(help="What the holder may do: owner, officer, learner or organiser.")
     ],
-    holder: Annotated[str, typer.Option(help="For whom it is, for example 'Ada, Example Ltd'.")],
+    holder: Annotated[str, typer.Argument(help="For whom it is, for example 'Ada, Example Ltd'.")],
     dataset: Annotated[
         list[str] | None, typer.Option(help="Data set that it covers (repeatable). Default: all.")
     ] = None,
@@ -354,18 +348,16 @@ def list_tokens(
 @token_app.command("revoke", cls=HelpfulCommand)
 def revoke(
     folder: _Folder,
-    identity: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of the token.")] = None,
-    holder: Annotated[
-        str | None, typer.Option(help="Revoke every token of this holder instead.")
-    ] = None,
+    named: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="Id of a token, or a holder, whose tokens all end."),
+    ],
 ) -> None:
-    """Revoke a token. It is useless from now on."""
-    if (identity is None) == (holder is None):
-        raise ParameterError("Name the id of one token, or --holder for all tokens of a holder.")
+    """Revoke a token, or all of a holder. They are useless from now on."""
     records = _records(folder)
-    tokens = [t.id for t in records.tokens() if t.holder == holder] if holder else [str(identity)]
+    tokens = [t.id for t in records.tokens() if named in (t.id, t.holder)]
     if not tokens:
-        raise ParameterError("No token has this holder. `suffice token list` shows them.")
+        raise ParameterError("No token has this id or holder. `suffice token list` shows them.")
     for token in tokens:
         records.revoke_token(token)
         say(f"Token {token} is revoked.")

@@ -164,7 +164,9 @@ class Start(Overwriting):
     name: str | None = data_option(
         None, "Name of the data set. Default: the name of the label column.", name="--dataset"
     )
-    folder: Path = output_option(Path(), "Folder of suffice.toml and columns.json.", parse=Path)
+    folder: Path = output_option(
+        Path(), "Folder of suffice.toml and columns.json.", name="--output", short="-o", parse=Path
+    )
 
 
 def init_command() -> Any:
@@ -351,7 +353,7 @@ def sheet_text(sheet: "DataSheet") -> str:
 
 
 _HEAD = """\
-# Written by `suffice init`. `suffice serve --example` explains every setting.
+# Written by `suffice init`. `suffice serve --task example` explains every setting.
 organisation = {organisation}
 ledger = "suffice.ledger"
 key = "suffice.key"

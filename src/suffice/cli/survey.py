@@ -54,6 +54,17 @@ def _by_question(option_name: str) -> dict[str, Any]:
     return {"group": Group.PRIVACY, "parse": parse, "many": True}
 
 
+def _chance(text: str) -> float | Path:
+    """Return a probability, or the file of a matrix of them."""
+    try:
+        return float(text)
+    except ValueError:
+        return Path(text)
+
+
+_about_option = partial(data_option, within="--about")
+
+
 @dataclass(frozen=True, kw_only=True)
 class _New(OutputFile):
     """The questions of a survey, and their noise."""
@@ -61,7 +72,8 @@ class _New(OutputFile):
     states: dict[str, Any] = data_option(
         REQUIRED,
         "NAME=A,B,C or NAME=0..10: the possible answers to a question (repeatable).",
-        parse=lambda texts: by_column(texts, states, "--states"),
+        name="--categories",
+        parse=lambda texts: by_column(texts, states, "--categories"),
         many=True,
     )
     ranges: dict[str, tuple[float, float]] = data_option(
@@ -81,8 +93,10 @@ class _New(OutputFile):
     flip: ByColumn | None = option(
         None,
         help="Probability that an answer becomes another one, for example 0.25; NAME=0.1: of one"
-        " question.",
-        **_by_question("--flip"),
+        " question; NAME=FILE: probabilities as JSON rows, where row i, column j is that of answer"
+        " i if j is true.",
+        path=lambda text: p if isinstance(p := _chance(text.rpartition("=")[2]), Path) else None,
+        **{**_by_question("--flip"), "parse": value_or_by_column(_chance, "--flip")},
     )
     epsilon: ByColumn | None = option(
         None,
@@ -94,14 +108,6 @@ class _New(OutputFile):
         "per-question: every answer is changed on its own; whole: all of them together, for few"
         " combinations of answers and one --epsilon.",
     )
-    matrix: dict[str, str] = privacy_option(
-        (),
-        "NAME=FILE: probabilities as JSON rows; row i, column j is that of answer i if j is true"
-        " (repeatable).",
-        parse=lambda texts: by_column(texts, str, "--matrix"),
-        path=lambda text: Path(text.partition("=")[2]),
-        many=True,
-    )
     noise: ByColumn | None = option(
         None,
         name="--noise-variance",
@@ -111,31 +117,27 @@ class _New(OutputFile):
     kernel: str | None = privacy_option(
         None,
         "Type of noise on numbers: laplace (the default), or gaussian (uses --delta).",
-        name="--noise-type",
+        name="--noise",
     )
     delta: float | None = privacy_option(
         None, "Delta at which the epsilon of Gaussian noise is read. Default: 1e-6."
     )
     label: str | None = data_option(
-        None, "Question that the others may predict. Default: the first with --states."
+        None, "Question that the others may predict. Default: the first with --categories."
     )
     people: int | None = data_option(
         None, "How many people may answer: forecasts their intervals, for example for 1000."
     )
-    title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
-    language: str = data_option("en", "Language of the sentences that participants read: en or de.")
-    organiser: str | None = data_option(
-        None, "Who asks, for example Clinic North. Participants read this and the next four."
+    title: str = _about_option("A survey", "Title of the survey.")
+    language: str = _about_option("en", "Language of what participants read: en or de.")
+    organiser: str | None = _about_option(None, "Who asks, such as Clinic North.")
+    contact: str | None = _about_option(None, "How to reach them, such as data@clinic.example.")
+    purpose: str | None = _about_option(None, "What the answers are for.")
+    notice: str | None = _about_option(
+        None, "Notice of data protection: a sentence and the address of the whole text."
     )
-    contact: str | None = data_option(None, "How to reach them, for example data@clinic.example.")
-    purpose: str | None = data_option(
-        None, "What the answers are for, for example To plan the beds of next year."
-    )
-    notice: str | None = data_option(
-        None, "Notice of data protection, for example a sentence and the address of the whole text."
-    )
-    delete_by: str | None = data_option(
-        None, "Day on which stored answers are deleted at the latest, for example 2027-03-31."
+    delete_by: str | None = _about_option(
+        None, "Day on which stored answers are deleted at the latest, such as 2027-03-31."
     )
 
     def about(self) -> dict[str, str]:
@@ -148,25 +150,24 @@ class _New(OutputFile):
         from suffice.releases.file import read_bounded
         from suffice.strict_json import parse
 
-        paths = dict(self.matrix)
-        tables = {name: parse(read_bounded(Path(path), 2**20)) for name, path in paths.items()}
         chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
-        named_questions = {**chances.named, **costs.named, **tables}
-        if len(named_questions) < len(chances.named) + len(costs.named) + len(tables):
-            raise ParameterError(
-                "A question has its noise twice. Use one of --flip, --epsilon and --matrix."
-            )
-        rest = [name for name in self.states if name not in named_questions]
+        flips = {
+            name: parse(read_bounded(flip, 2**20)) if isinstance(flip, Path) else flip
+            for name, flip in chances.named.items()
+        }
+        if flips.keys() & costs.named.keys():
+            raise ParameterError("A question has its noise twice. Use one of --flip and --epsilon.")
+        rest = [name for name in self.states if name not in {**flips, **costs.named}]
         return {
-            "flip": {**_same_for(rest, chances.others), **chances.named, **tables},
+            "flip": {**_same_for(rest, chances.others), **flips},
             "epsilon": {**_same_for(rest, costs.others), **costs.named},
         }
 
     def whole(self) -> dict[str, Any]:
         """Return the one epsilon of a report of all answers."""
         costs = ByColumn.of(self.epsilon)
-        if costs.named or costs.others is None or self.matrix:
-            raise ParameterError("Use --report whole with one --epsilon for all, and no --matrix.")
+        if costs.named or costs.others is None:
+            raise ParameterError("Use --report whole with one --epsilon for all.")
         return {"flip": self.flip, "epsilon": costs.others}
 
     def check_noise(self) -> None:
@@ -174,12 +175,12 @@ class _New(OutputFile):
         if not self.ranges:
             described = {
                 "--noise-variance": self.noise,
-                "--noise-type": self.kernel,
+                "--noise": self.kernel,
                 "--delta": self.delta,
             }
             refuse_unused("without a question for a number (--range)", described)
         elif self.kernel != "gaussian":
-            refuse_unused("without --noise-type gaussian", {"--delta": self.delta})
+            refuse_unused("without --noise gaussian", {"--delta": self.delta})
 
 
 def new(survey: _New) -> None:
@@ -351,12 +352,13 @@ def open_for_people(
         str, typer.Option(help="Address of the service, for example https://clinic.example.")
     ],
     invitations: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many people are invited, each with a link of their own."),
-    ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="Whoever has the address may answer, also twice.")
-    ] = False,
+        str,
+        typer.Option(
+            metavar="NUMBER|everybody",
+            help="How many people are invited, each with a link of their own. everybody: whoever"
+            " has the address may answer, also twice.",
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File for the invitations and their links (CSV)."),
@@ -377,12 +379,15 @@ def open_for_people(
     from suffice.releases.file import write_whole
 
     check_outputs(output, reads=(folder, survey), force=None)
-    if everybody == (invitations is not None) or (output is None) != everybody:
-        raise ParameterError("Use --invitations with -o, or --everybody.")
+    everybody = invitations == "everybody"
+    if not everybody and not (invitations.isdecimal() and int(invitations)):
+        raise ParameterError("--invitations must be a number above 0, or everybody.")
+    if (output is None) != everybody:
+        raise ParameterError("Use --invitations NUMBER with -o, or --invitations everybody.")
     settings, store = _served(folder)
     loaded = load_survey(survey)
     link = f"{address.rstrip('/')}/surveys/{trial_of(loaded.id) if trial else loaded.id}"
-    made = None if invitations is None else new_invitations(invitations)
+    made = None if everybody else new_invitations(int(invitations))
     if output is not None:
         write_whole(output, links_of(link, made or ()).encode(), overwrite=False, mode=0o600)
     open_survey(loaded, settings.ledger, store, made, trial=trial)

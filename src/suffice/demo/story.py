@@ -284,9 +284,9 @@ suffice inspect diagnoses.suffice
 suffice fit diagnoses.suffice --rows public.csv -o diagnoses-model.suffice
 suffice score diagnoses-model.suffice test.csv --label diagnosis"""
 _ANSWERS_BY_HAND = r"""
-suffice release responses answers.csv --label relapse --label-flip 0.25 --feature-flip 0.25 \
-    --states sleep=good,poor --states smokes=never,sometimes,daily --states sport=no,yes \
-    --states pills=all,some,none --no-ledger -o answers.suffice
+suffice release responses answers.csv --label relapse --flip 0.25 \
+    --categories sleep=good,poor --categories smokes=never,sometimes,daily \
+    --categories sport=no,yes --categories pills=all,some,none --no-ledger -o answers.suffice
 suffice frequencies answers.suffice
 suffice fit answers.suffice -o answers-model.suffice
 suffice score answers-model.suffice later.csv --label relapse"""
@@ -573,7 +573,7 @@ The audit does not trust any of this. It runs each mechanism many times on two d
 in one unit, and measures how well the outputs tell the two apart. From that it computes an epsilon
 which the mechanism has at least. If this bound exceeded the stated epsilon, the guarantee would be
 false. A bound below it proves nothing: it shows how far this attack came. The last line is a
-mechanism with half of its noise, which the audit must catch. Run suffice audit --all to test every
+mechanism with half of its noise, which the audit must catch. Run suffice audit all to test every
 mechanism."""
 _OPENING = """
 Five members of a network of clinics hold data that they may not show. Each publishes a small, noisy
@@ -702,7 +702,7 @@ def _page(story: Story) -> str:
             f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.text)}"
             f"<blockquote>{prose(map(str, chapter.release.guarantees))}</blockquote>"
             f"{figure_html(draw_panels(chapter.draw), chapter.caption)}"
-            "<details><summary>Repeat this yourself (suffice demo --files FOLDER writes the tables)"
+            "<details><summary>Repeat this yourself (suffice demo FOLDER writes the tables)"
             f"</summary><pre>{markup(chapter.by_hand.strip())}</pre></details>"
         )
     results, spent, findings = map(table_html, story.tables)

@@ -317,7 +317,7 @@ class Cluster(Engine):
         for part in parts:
             if part.stays:
                 raise ParameterError(
-                    f"{part.stays} So the {self.name} engine cannot be used; leave --engine out"
+                    f"{part.stays} So the {self.name} engine cannot be used; leave engine= out"
                     " (Python: engine='threads')."
                 )
         total = make_leading(make)
@@ -536,7 +536,7 @@ class Spark(Cluster):
             return running
         if running is not None:
             raise ParameterError(
-                "This process already has a Spark session. Remove --scheduler (Python: pass the"
+                "This process already has a Spark session. Remove scheduler= (Python: pass the"
                 " session as engine)."
             )
         builder = SparkSession.builder.appName("suffice").config(map=_PRIVATE)
@@ -629,6 +629,7 @@ class Computing:
         "threads",
         "Where rows are read: threads (this process), dask or spark (a cluster).",
         choices=EngineName,
+        within="--computing",
     )
     workers: int | None = computing_option(
         None,
@@ -636,10 +637,13 @@ class Computing:
             "Number of workers, for example 4. Default: one for each core, or all workers of the"
             " cluster."
         ),
+        parse=int,
+        within="--computing",
     )
     scheduler: str | None = computing_option(
         None,
         "Address of a running cluster, for example tcp://127.0.0.1:8786 or spark://host:7077.",
+        within="--computing",
     )
     progress: Progress = field(default=None)
 
@@ -677,8 +681,8 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     name = _NAMES.get(library, engine if running is None else type(running).__name__)
     if scheduler is not None and (running is not None or name == EngineName.THREADS):
         raise ParameterError(
-            "--scheduler can be used only with --engine dask or --engine spark. Remove"
-            " --scheduler, or choose one of them."
+            "--computing scheduler= can be used only with engine=dask or engine=spark. Remove it,"
+            " or choose one of them."
         )
     if name == EngineName.THREADS:
         return Threads(workers)
@@ -694,5 +698,6 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
 def _check_installed(library: str, name: str) -> None:
     if find_spec(library) is None:
         raise ParameterError(
-            f"--engine {name} needs more packages. Install them: pip install 'suffice[{name}]'."
+            f"--computing engine={name} needs more packages. Install them: pip install"
+            f" 'suffice[{name}]'."
         )

@@ -62,7 +62,7 @@ class Arithmetic:
             raise ParameterError(
                 f"This model reads columns through the feature map {self.pipeline.map.kind}, which"
                 " other programs do not have. Use it with suffice, or learn from a release without"
-                " a map (map=None, --linear)."
+                " a map (map=None, --map none)."
             )
 
     @property

@@ -634,8 +634,8 @@ def _reasons(question: Question, facts: PublicFacts, offered: Sequence[Candidate
         points = round(100 * (predicted["advised"] - predicted["linear"]))
         price = "at most one point" if points < 2 else f"about {points} points"
         yield (
-            "For coefficients of your own columns use --linear (Python: map=None). By its forecast"
-            f" that costs {price} of accuracy."
+            "For coefficients of your own columns use --map none (Python: map=None). By its"
+            f" forecast that costs {price} of accuracy."
         )
     elif name == "moments" and question.public is not None:
         if best.map is None and facts.tails < _HEAVY:
@@ -723,7 +723,7 @@ def _commands(question: Question, source: Source, candidate: Candidate) -> tuple
         fit += ["--rows", *_table_words(source.data)]
     fit += ["--estimator", candidate.estimator] if candidate.estimator else []
     commands = [budget, release, [*fit, "-o", _MODEL]]
-    commands += [] if target is None else [["inspect", _MODEL, "--coefficients"]]
+    commands += [] if target is None else [["inspect", _MODEL, "--explain"]]
     return tuple(" ".join(["suffice", *map(shlex.quote, words)]) for words in commands)
 
 
@@ -733,11 +733,11 @@ def _table_words(data: Any, unnamed: str = "TABLE") -> list[str]:
         return [str(data)]
     if isinstance(data, TableFile):
         forms = {n: getattr(data, n) for n in ("delimiter", "decimal", "encoding")}
-        options = [w for n, v in forms.items() if v is not None for w in (f"--{n}", v)]
+        options = [w for n, v in forms.items() if v is not None for w in ("--read", f"{n}={v}")]
         return [str(data.path), *options]
     if isinstance(data, Query):
-        order = [word for column in data.order_by for word in ("--order-by", column)]
-        return [str(data), "--query", "SQL", *order]
+        order = [w for column in data.order_by for w in ("--read", f"order-by={column}")]
+        return [str(data), "--read", "query=SQL", *order]
     return [unnamed]
 
 
@@ -756,7 +756,7 @@ def _settings(mechanism: Any, *, predicts: bool) -> Iterator[str]:
         elif isinstance(value, list):
             value = tuple(value)
         if value is None and default is not None:
-            yield from (other.name for other in options[field].others)  # the flag for None
+            yield from (options[field].name, "none")
         if value is None or (value == default and (predicts or field != "classes")):
             continue
         if isinstance(value, ByColumn):

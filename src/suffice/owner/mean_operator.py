@@ -28,8 +28,6 @@ from suffice.errors import ParameterError, TableError
 from suffice.kernels import maps
 from suffice.options import (
     REQUIRED,
-    Group,
-    Option,
     data_option,
     option,
     preprocessing_option,
@@ -998,6 +996,7 @@ class MeanOperator(LabelMechanism):
         "auto",
         "laplace, gaussian, knorm or response. auto picks the best predicted accuracy; sums does"
         " the same without response.",
+        name="--noise",
         choices=OperatorMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
@@ -1012,16 +1011,9 @@ class MeanOperator(LabelMechanism):
     map: str | None = preprocessing_option(
         "auto",
         "Public feature map: auto (by public rows), ranks+kernel:100, ranks, ranks+polynomial:2,"
-        " components:50, rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
-        others=[
-            Option(
-                "--linear",
-                "Use no feature map, so that coefficients are of your own columns.",
-                Group.PREPROCESSING,
-                parse=lambda _: None,
-                flag=True,
-            )
-        ],
+        " components:50, rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50; none for"
+        " coefficients of your own columns.",
+        parse=lambda text: None if text == "none" else text,
     )
 
     def __post_init__(self) -> None:
@@ -1052,7 +1044,7 @@ class MeanOperator(LabelMechanism):
         if name is not None:
             note(
                 f"Public facts advise the feature map {name}. For coefficients of your own columns"
-                " use --linear (Python: map=None)."
+                " use --map none (Python: map=None)."
             )
         return replace(plain, rows=best.rows)
 

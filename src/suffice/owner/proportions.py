@@ -274,7 +274,7 @@ class ScaledCounts(_Urn):
             raise ParameterError(
                 "A class is too rare in some bag for this epsilon and delta. (This message depends"
                 " on labels; do not publish it.) Raise --epsilon or --delta, or use another"
-                " --mechanism."
+                " --noise."
             )
         return sigma
 
@@ -315,7 +315,7 @@ class BoundedCounts(_Urn):
             least = least_kappa(self.epsilon / overlap, self.delta / overlap)
             raise ParameterError(
                 f"This epsilon and delta need a kappa of at least {least}. Use --kappa {least} or"
-                " more (Python: kappa=...), or --mechanism gaussian."
+                " more (Python: kappa=...), or --noise gaussian."
             )
 
     @property
@@ -480,9 +480,7 @@ def check_settings(mechanism: str, delta: float, kappa: int | None, sigma_rule: 
     )
     for name, value, users in of_mechanisms:
         if value is not None and mechanism not in users:
-            raise ParameterError(
-                f"{name} cannot be used with --mechanism {mechanism}. Remove {name}."
-            )
+            raise ParameterError(f"{name} cannot be used with --noise {mechanism}. Remove {name}.")
 
 
 def count_reach(table: Table, bags: Bags, person: str | None) -> tuple[int, int | None]:
@@ -1280,6 +1278,7 @@ class LabelProportions(LabelMechanism):
         "auto",
         "laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
         " with --unprotected). auto takes the least predicted error.",
+        name="--noise",
         choices=("auto", *MECHANISMS),
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
@@ -1361,7 +1360,7 @@ class LabelProportions(LabelMechanism):
         facts = BagSizes(bags.sizes, len(public.classes), *reach)
         if facts.squares is not None and self.mechanism in _DRAWN:
             raise ParameterError(
-                f"--mechanism {self.mechanism} cannot protect all labels of a person. Use laplace"
+                f"--noise {self.mechanism} cannot protect all labels of a person. Use laplace"
                 " or gaussian, or remove --person."
             )
         name, price = self.mechanism, (self.epsilon, self.delta)

@@ -154,7 +154,7 @@ class DeclaredRecords:
         described = [column.to_json() for column in self.columns]
         if len(canonical(described)) > _MOST_DECLARED:
             raise ParameterError(
-                "The matrices of noise are too large for a file. Use --feature-flip with one"
+                "The matrices of noise are too large for a file. Use --flip with one"
                 " probability (Python: feature_flip)."
             )
         return {"classes": list(classes), "columns": described, "mechanism": "response"}
@@ -199,7 +199,7 @@ def cell_guarantees(
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
         raise ParameterError(
             "Gaussian noise needs a delta above 0. Set --delta (Python: delta=...), or use"
-            " --noise-type laplace."
+            " --noise laplace."
         )
     dearest = [_largest([label, *attributes], delta)] if attributes else []
     return (
@@ -360,7 +360,7 @@ def _numbers(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     if is_categorical(cells.type):
         raise TableError(
             f"Column {column.name!r} has a range but holds {cells.type}, not numbers. Declare"
-            " possible values with --states instead."
+            " possible values with --categories instead."
         )
     return numeric_column(cells).astype(np.float64, copy=False)
 
@@ -497,19 +497,18 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     noises: ClassVar[Mapping[str, bool]] = {"response": False}
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-    label_flip: Any = privacy_option(
-        None, "Probability that a label is replaced by another one, for example 0.25.", parse=float
-    )
+    label_flip: Any = None
     label_epsilon: float | None = option(
         None,
-        **(EPSILON | {"help": "Epsilon of each label, for example 1, instead of --label-flip."}),
+        **(EPSILON | {"help": "Epsilon of each label, for example 1, instead of --flip."}),
         name="--epsilon",
     )
     states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = data_option(
         None,
         "Possible values of a column as COLUMN=A,B,C or COLUMN=0..255 (repeatable). A,B,C or"
         " 0..255 alone: of all other columns.",
-        parse=value_or_by_column(states, "--states"),
+        name="--categories",
+        parse=value_or_by_column(states, "--categories"),
         many=True,
     )
     ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = data_option(
@@ -522,23 +521,24 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     )
     feature_flip: float | Mapping[str, Any] | ByColumn | None = privacy_option(
         None,
-        "Probability that a feature is replaced by another of its possible values, for example"
-        " 0.2. COLUMN=0.3: of one column (repeatable).",
-        parse=value_or_by_column(float, "--feature-flip"),
+        "Probability that a label or feature is replaced by another of its possible values, for"
+        " example 0.25. COLUMN=0.3: of one column (repeatable).",
+        name="--flip",
+        parse=value_or_by_column(float, "--flip"),
         many=True,
     )
     feature_noise: float | Mapping[str, float] | ByColumn | None = privacy_option(
         None,
         "Variance of the noise added to numbers, for example 0.5. COLUMN=2: of one column"
         " (repeatable).",
-        name="--feature-noise-variance",
-        parse=value_or_by_column(float, "--feature-noise-variance"),
+        name="--noise-variance",
+        parse=value_or_by_column(float, "--noise-variance"),
         many=True,
     )
     kernel: str = privacy_option(
         "gaussian",
         "Type of noise on numbers: gaussian (uses --delta) or laplace.",
-        name="--noise-type",
+        name="--noise",
         choices=NoiseType,
     )
     delta: float = privacy_option(
@@ -628,14 +628,14 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         twice = [name for name in features if name in values.named and name in ranges.named]
         if twice or (values.others is not None and ranges.others is not None):
             raise ParameterError(
-                "A column has both possible values and a range. Declare one of the two: --states"
-                " or --range (Python: states or ranges)."
+                "A column has both possible values and a range. Declare one of the two:"
+                " --categories or --range (Python: states or ranges)."
             )
         columns = tuple(self._column(name) for name in features)
         has_discrete = {column.states is not None for column in columns}
         for declared_noise, discrete, name, columns_needed in (
-            (noises[0], True, "--feature-flip", "possible values (--states)"),
-            (noises[1], False, "--feature-noise-variance", "numbers (--range)"),
+            (noises[0], True, "--flip", "possible values (--categories)"),
+            (noises[1], False, "--noise-variance", "numbers (--range)"),
         ):
             if declared_noise and columns and discrete not in has_discrete:
                 raise ParameterError(
@@ -671,7 +671,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         count = len(self.declared_classes())
         if (self.label_flip is None) == (self.label_epsilon is None):
             raise ParameterError(
-                "Declare the noise of labels once: --label-flip or --epsilon (Python: label_flip"
+                "Declare the noise of labels once: --flip or --epsilon (Python: label_flip"
                 " or label_epsilon)."
             )
         if self.label_epsilon is not None:
@@ -690,14 +690,14 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         if values is None and limits is None:
             raise ParameterError(
                 f"Column {name!r} has no declared possible values or range. suffice never reads"
-                " them from private records. Declare them with --states or --range (Python:"
+                " them from private records. Declare them with --categories or --range (Python:"
                 " states or ranges). If only labels are private, use release mean-operator"
-                " --mechanism response."
+                " --noise response."
             )
         noise = ByColumn.of(self.feature_noise if values is None else self.feature_flip)[name]
         if noise is None:
             field = "feature_noise" if values is None else "feature_flip"
-            flag = "--feature-noise-variance" if values is None else "--feature-flip"
+            flag = "--noise-variance" if values is None else "--flip"
             raise ParameterError(
                 f"Column {name!r} has no noise. Declare it with {flag} (Python: {field})."
             )

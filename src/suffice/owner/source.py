@@ -395,8 +395,8 @@ def refuse_unfit(
         ):
             raise TableError(
                 f"Column {name!r} holds numbers with commas, blanks, percent or currency signs,"
-                " which are read as text. Set the decimal mark (--decimal), write plain numbers,"
-                f" or leave the column out (--drop {_quoted_name(name)})."
+                " which are read as text. Set the decimal mark (--read decimal=,), write plain"
+                f" numbers, or leave the column out (--drop {_quoted_name(name)})."
             )
         many = len(plain_numbers) > _FEW_NUMBERS or 2 * len(unread_numbers) > len(words)
         if many and len(numbers) < len(words) < 2 * len(numbers):

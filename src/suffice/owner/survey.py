@@ -117,7 +117,9 @@ def new_survey(
     questions = {**states, **(ranges or {})}
     names = [*(texts or {}), *(name for name in questions if name not in (texts or {}))]
     if not states:
-        raise ParameterError("A survey needs a question with possible values (states, --states).")
+        raise ParameterError(
+            "A survey needs a question with possible values (states, --categories)."
+        )
     for name in texts or {}:
         if name not in questions:
             raise ParameterError(
@@ -133,7 +135,7 @@ def new_survey(
             raise ParameterError(
                 "A report of all answers has one epsilon, for all questions, and questions with"
                 " possible values only. Use --report whole with --epsilon 1, for example, and"
-                " without --range, --flip, --matrix and noise on numbers."
+                " without --range, --flip and noise on numbers."
             )
         asked = [
             {"name": name, "text": (texts or {}).get(name, ""), "states": list(states[name])}
@@ -528,8 +530,8 @@ def open_survey(
     """
     if not survey.content["about"]:
         raise ParameterError(
-            "This survey does not say who asks. Make it with --organiser, --contact, --purpose,"
-            " --notice and --delete-by (Python: about)."
+            "This survey does not say who asks. Make it with --about organiser=, contact=,"
+            " purpose=, notice= and delete-by= (Python: about)."
         )
     if _is_past(survey):
         raise ParameterError("The day on which answers are deleted is over. Make a new survey.")

@@ -319,7 +319,7 @@ class Settings:
         path = folder / FILE_NAME
         if not path.is_file():
             raise StorageError(
-                f"{path} does not exist. Write it first; `suffice serve --example` prints one."
+                f"{path} does not exist. Write it first; `suffice serve --task example` prints one."
             )
         try:
             data = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())

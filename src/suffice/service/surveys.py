@@ -337,14 +337,9 @@ def install_surveys(app: FastAPI, service: Service, store: AnswerStore) -> Door:
     prefix = service.settings.server.prefix
     door = Door(store, prefix)
     people, pages = APIRouter(), APIRouter()
-    failures = problem_responses(
-        HTTPStatus.BAD_REQUEST,
+    failures = FAILURES_OF_BODIES | problem_responses(
         HTTPStatus.NOT_FOUND,
-        HTTPStatus.REQUEST_TIMEOUT,
-        HTTPStatus.CONFLICT,
         HTTPStatus.GONE,
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         HTTPStatus.UNPROCESSABLE_ENTITY,
         HTTPStatus.TOO_MANY_REQUESTS,
         HTTPStatus.SERVICE_UNAVAILABLE,

@@ -599,7 +599,7 @@ class QueryTable:
             if lacking:
                 raise TableError(
                     f"{self.stored} has no column {lacking[0]!r} to order rows by. Name a column"
-                    " of the query with --order-by."
+                    " of the query with --read order-by=COLUMN."
                 )
             return database.columns(self.stored.sql, self.declared, self._order)
 

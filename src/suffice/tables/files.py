@@ -64,15 +64,15 @@ _AMBIGUOUS = (
 )
 _MIXED = (
     "has decimal commas, but other columns have decimal points. Set the decimal mark with"
-    " --decimal, or leave the column out with --drop"
+    " --read decimal=, or leave the column out with --drop"
 )
 _THOUSANDS = (
     "holds numbers such as 1.234, which may be thousands or decimals. Set the decimal mark with"
-    " --decimal . or --decimal , or leave the column out with --drop"
+    " --read decimal=. or --read decimal=, or leave the column out with --drop"
 )
 _NO_TEXT = (
-    "is not UTF-8. Save the table as CSV UTF-8, or name its encoding, for example --encoding"
-    " latin-1"
+    "is not UTF-8. Save the table as CSV UTF-8, or name its encoding, for example --read"
+    " encoding=latin-1"
 )
 # Digits, with signs that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 % or 3 EUR.
 _ZEROS = r"^\s*0[0-9]+\s*$"
@@ -376,7 +376,7 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
         words = " and ".join(_SIGNS[sign] for sign in best)
         raise TableError(
             f"{path} has equally many {words} in its first line. Set the one that separates columns"
-            " with --delimiter."
+            " with --read delimiter=..."
         )
     return best[0]
 
@@ -480,7 +480,9 @@ class TableFile:
             return Path(data)
         address = shown_address(data)
         if data.partition(_SCHEME)[0].lower() in _DATABASES:
-            raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
+            raise TableError(
+                f'{address} is a database. Choose its rows with --read query="select ...".'
+            )
         try:
             filesystem, path = pa.fs.FileSystem.from_uri(data)
         except (pa.ArrowException, ValueError, ImportError):  # whose messages quote the address
@@ -591,8 +593,9 @@ def _csv_files(path: Path | Place) -> list[Path]:
 _CSV_TROUBLE = (
     "A line has more or fewer cells than the first line, or a column does not fit its type, or the"
     " encoding is another one. Remove titles and comments above the names. If decimals have"
-    " commas, use --decimal , and if the file is not UTF-8, use --encoding. Write integers among"
-    " decimals with a point, declare the categories of text columns, or save the table as Parquet"
+    " commas, use --read decimal=, and, if the file is not UTF-8, --read encoding=... Write"
+    " integers among decimals with a point, declare the categories of text columns, or save the"
+    " table as Parquet"
 )
 
 
@@ -671,8 +674,9 @@ class CsvTable(StoredTable):
         if self._numbers and inferred.decimal is None and self.dialect.delimiter == ";":
             raise TableError(
                 f"{self._path}: its columns are separated by semicolons, so its private numbers may"
-                " have decimal commas, and no public column shows it. Say which: --decimal , or"
-                " --decimal . (Python: TableFile(decimal=...)), or save the table as Parquet."
+                " have decimal commas, and no public column shows it. Say which: --read decimal=,"
+                " or --read decimal=. (Python: TableFile(decimal=...)), or save the table as"
+                " Parquet."
             )
         self.dialect = replace(self.dialect, decimal=inferred.decimal)
         self._formats, self._refused = inferred.formats, inferred.refused

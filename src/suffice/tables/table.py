@@ -118,7 +118,7 @@ def check_order(data: Any, why: str) -> None:
     if not is_ordered(data):
         raise TableError(
             f"The rows of this query have no order, and {why}. Name columns that identify each"
-            " row: --order-by COLUMN (Python: Query(..., order_by=[COLUMN]))."
+            " row: --read order-by=COLUMN (Python: Query(..., order_by=[COLUMN]))."
         )
 
 

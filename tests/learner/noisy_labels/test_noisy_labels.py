@@ -240,7 +240,7 @@ def test_the_command_line_trains_what_is_named(ring, tmp_path, monkeypatch):
     table = pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "y": y})
     pq.write_table(table, "rows.parquet")
     run = CliRunner().invoke
-    words = "release mean-operator rows.parquet --label y --epsilon 2 --mechanism response"
+    words = "release mean-operator rows.parquet --label y --epsilon 2 --noise response"
     assert not run(app, [*words.split(), "--no-ledger", "-o", "r.suffice"]).exit_code
     fit = "fit r.suffice --rows rows.parquet --estimator hist-gradient-boosting -o m.suffice"
     printed = run(app, fit.split())

@@ -415,7 +415,7 @@ def test_a_number_to_predict_is_advised_and_no_private_cell_is_read(private):
     assert "--classes" not in release
     assert ("--unit label --standardize TABLE" in release) == (private == "labels")
     assert ("--unit record" in budget) == (private != "labels")
-    assert inspect.endswith("--coefficients")
+    assert inspect.endswith("--explain")
     assert advice.facts["candidates"][0]["verdict"] == "fine"
 
 

@@ -1,4 +1,4 @@
-"""`suffice serve --demo`: the real command, its pages, four proposals, and nothing left behind."""
+"""`suffice serve --task demo`: the real command, four proposals, and nothing left behind."""
 
 import os
 import re
@@ -9,7 +9,6 @@ import time
 from contextlib import contextmanager
 
 import httpx
-import pytest
 
 STATES = {
     "diagnosis": {"find patients who need a second biopsy": "waiting",
@@ -26,7 +25,7 @@ def demo(tmp_path, *words: str):
     temporary = tmp_path / "temporary"
     temporary.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "suffice", "serve", *words, "--demo", "--port", "0"],
+        [sys.executable, "-m", "suffice", "serve", *words, "--task", "demo", "--port", "0"],
         stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
     )  # fmt: skip
     try:
@@ -84,15 +83,14 @@ def test_a_folder_of_ones_own_stays_and_can_be_served_again(tmp_path):
         assert list(temporary.glob("suffice-demo-*")) == []
     assert (folder / "suffice.toml").exists()
     again = subprocess.run(
-        [sys.executable, "-m", "suffice", "serve", str(folder), "--demo"],
+        [sys.executable, "-m", "suffice", "serve", str(folder), "--task", "demo"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (again.returncode, "Name a new folder" in again.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("word", ["--init", "--example"])
-def test_the_demo_is_no_preparation(tmp_path, word):
-    words = [sys.executable, "-m", "suffice", "serve", str(tmp_path / "a"), "--demo", word]
+def test_a_task_that_does_not_exist_is_refused(tmp_path):
+    words = [sys.executable, "-m", "suffice", "serve", str(tmp_path / "a"), "--task", "sing"]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert ended.returncode == (2 if word == "--init" else 0)
+    assert (ended.returncode, "one of init, check, demo, example" in ended.stderr) == (2, True)
     assert not (tmp_path / "a").exists()

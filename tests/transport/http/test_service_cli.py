@@ -31,8 +31,8 @@ def test_a_proposal_goes_to_a_service_and_its_release_comes_back(tmp_path):
         assert granted.returncode == 0, granted.stderr
         assert load(tmp_path / "a.suffice").kind == "mean-operator"
         verified = suffice(
-            "verify", str(tmp_path / "a.suffice"), "--proposal", str(tmp_path / "a.proposal.json"),
-            "--answer", str(tmp_path / "a.answer.json"),
+            "verify", str(tmp_path / "a.suffice"), str(tmp_path / "a.proposal.json"),
+            str(tmp_path / "a.answer.json"),
         )  # fmt: skip
         assert verified.returncode == 0, verified.stderr
         token = {"SUFFICE_TOKEN": clinic.tokens["learner"]}
@@ -57,18 +57,18 @@ def test_the_first_token_is_printed_once(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
     for token in clinic.records.tokens():
         clinic.records.revoke_token(token.id)
-    first = suffice("serve", str(clinic.folder), "--init")
+    first = suffice("serve", str(clinic.folder), "--task", "init")
     assert first.returncode == 0
     text = first.stdout.split()[-1]
     assert text.startswith("suffice_")
-    assert suffice("serve", str(clinic.folder), "--init").returncode == 2
+    assert suffice("serve", str(clinic.folder), "--task", "init").returncode == 2
     made = suffice(
-        "token", "new", str(clinic.folder), "--role", "learner", "--holder", "Ada",
+        "token", "new", str(clinic.folder), "learner", "Ada",
         "--dataset", "smoker", "--days", "7",
     )  # fmt: skip
     identity = made.stdout.split()[-1].split("_")[1]
     misspelt = suffice(
-        "token", "new", str(clinic.folder), "--role", "learner", "--holder", "Ada",
+        "token", "new", str(clinic.folder), "learner", "Ada",
         "--dataset", "smokr",
     )  # fmt: skip
     assert (misspelt.returncode, "They name diagnosis, smoker" in misspelt.stderr) == (2, True)
@@ -82,7 +82,7 @@ def test_the_first_token_is_printed_once(tmp_path):
 
 def test_init_makes_everything_but_budgets(tmp_path):
     folder = str(tmp_path / "new")
-    first = suffice("serve", folder, "--init")
+    first = suffice("serve", folder, "--task", "init")
     assert first.returncode == 0, first.stderr
     assert first.stdout.split()[-1].startswith("suffice_")
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
@@ -91,11 +91,11 @@ def test_init_makes_everything_but_budgets(tmp_path):
     ledger = Ledger(tmp_path / "new" / "clinic.ledger")
     assert ledger.balances() == []  # nobody but the owner sets them
     assert [entry.kind for entry in ledger.log()] == ["opened", "minted"]
-    checked = suffice("serve", folder, "--check")
+    checked = suffice("serve", folder, "--task", "check")
     assert "'diagnosis' has no budget yet. An owner adds it" in checked.stdout
     budget = ("--dataset", "diagnosis", "--epsilon", "2", "--classes", "0,1")
     assert suffice("ledger", "init", f"{folder}/clinic.ledger", *budget).returncode == 0
-    again = suffice("serve", folder, "--init")
+    again = suffice("serve", folder, "--task", "init")
     assert (again.returncode, "has a token already" in again.stderr) == (2, True)
     (tmp_path / "new" / "clinic.key").unlink()
     unsigned = suffice("serve", folder)
@@ -106,21 +106,21 @@ def test_init_makes_a_ledger_in_a_database(tmp_path, postgres_url):
     (tmp_path / "suffice.toml").write_text(
         EXAMPLE.replace('ledger = "clinic.ledger"', f'ledger = "{postgres_url}#initial"')
     )
-    first = suffice("serve", str(tmp_path), "--init")
+    first = suffice("serve", str(tmp_path), "--task", "init")
     assert first.returncode == 0, first.stderr
     identity = first.stdout.split()[-1].split("_")[1]
     with Ledger(f"{postgres_url}#initial").store.reading() as records:
         assert [token.id for token in records.tokens()] == [identity]
-    assert suffice("serve", str(tmp_path), "--init").returncode == 2
+    assert suffice("serve", str(tmp_path), "--task", "init").returncode == 2
 
 
 def test_tokens_are_in_the_ledger_and_its_log(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
     (tmp_path / "clinic" / "clinic.ledger").rename(tmp_path / "moved")
-    for words in (["list"], ["new", "--role", "learner", "--holder", "Ada"]):
+    for words in (["list"], ["new", "learner", "Ada"]):
         lost = suffice("token", words[0], str(clinic.folder), *words[1:])
         assert "does not exist" in lost.stderr
-    unknown = suffice("token", "new", str(clinic.folder), "--role", "nurse", "--holder", "Ada")
+    unknown = suffice("token", "new", str(clinic.folder), "nurse", "Ada")
     assert (unknown.returncode, "owner, officer, learner" in unknown.stderr) == (2, True)
     (tmp_path / "moved").rename(tmp_path / "clinic" / "clinic.ledger")
     shown = suffice("ledger", "log", str(clinic.folder / "clinic.ledger"))
@@ -129,7 +129,7 @@ def test_tokens_are_in_the_ledger_and_its_log(tmp_path):
 
 
 def test_the_example_is_printed():
-    assert suffice("serve", "--example").stdout == EXAMPLE
+    assert suffice("serve", "--task", "example").stdout == EXAMPLE
 
 
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path, monkeypatch):

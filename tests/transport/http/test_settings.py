@@ -24,7 +24,7 @@ def test_the_example_is_good(tmp_path):
 
 
 def test_a_folder_without_settings_says_how_to_get_some(tmp_path):
-    with pytest.raises(StorageError, match="suffice serve --example"):
+    with pytest.raises(StorageError, match="suffice serve --task example"):
         Settings.load(tmp_path)
 
 

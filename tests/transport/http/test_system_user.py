@@ -64,11 +64,11 @@ def test_a_whole_grant_works_for_nobody_on_a_read_only_file_system(tmp_path, col
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    suffice("serve", PLACE, "--init")
+    suffice("serve", PLACE, "--task", "init")
     for name in ("diagnosis", "smoker"):
         budget = ("--dataset", name, "--epsilon", "1", "--classes", "0,1")
         suffice("ledger", "init", f"{PLACE}/clinic.ledger", *budget)
-    token = suffice("token", "new", PLACE, "--role", "learner", "--holder", "Ada").split()[-1]
+    token = suffice("token", "new", PLACE, "learner", "Ada").split()[-1]
     command = as_nobody(folder, cold, "-m", "suffice", "serve", PLACE, "--port", "0")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
         try:

@@ -161,7 +161,7 @@ class Ledger:
                 if anchor is not None and about.anchor.place != recorded_place(anchor):
                     raise LedgerError(
                         f"The ledger {self.path} has its anchor in another place. Move it with"
-                        " `suffice ledger recover --only-copy --anchor PLACE`."
+                        " `suffice ledger recover --state only-copy --anchor PLACE`."
                     )
                 if not about.frozen and about.anchor.trouble(records) == LOST:
                     records.freeze(LOST)
@@ -915,7 +915,7 @@ class Ledger:
             moved = members()
             first = next(moved, None)
             if first is None:
-                raise ParameterError("Nothing in the ledger is that old. Name a later --before.")
+                raise ParameterError("Nothing in the ledger is that old. Name a later day.")
             written = write_archive(
                 Path(path), chain([first], moved), replay.ledger, last, private_key
             )
@@ -1037,7 +1037,7 @@ class Ledger:
             if lost and checkpoint is None and released is None:
                 raise LostEntriesError(
                     f"This is not the only copy: {LOST}. Collect every release since the copy was"
-                    " made. Name those files with --released, and add --complete."
+                    " made. Name each as DATASET=FILE, and add --state complete."
                 )
             charged = 0
             for dataset, releases in (released or {}).items():

@@ -878,6 +878,7 @@ class PrivateEnsemble(Mechanism[Round]):
     mechanism: str = privacy_option(
         "auto",
         "Noise: gaussian or knorm. auto uses gaussian if delta is above 0.",
+        name="--noise",
         choices=("auto", "gaussian", "knorm"),
     )
     noise_shape: str = privacy_option(
