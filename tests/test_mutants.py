@@ -109,8 +109,8 @@ def test_the_runner_tells_killed_from_survived_and_broken(tmp_path):
             sys.executable,
             str(tmp_path / "lab" / "mutants" / "run.py"),
             *words,
-            "--computing",
-            "workers=1",
+            "--workers",
+            "1",
         ]
         return subprocess.run(asked, capture_output=True, text=True, check=False)
 
