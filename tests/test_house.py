@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 73_906,
+    "lines": 74_049,
     "modules": 185,
     "lone": 25,
     "protocols": 6,
