@@ -4,10 +4,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
-
-from typer.core import TyperCommand
 
 from suffice.cli.building import (
     OUTPUT,
@@ -20,6 +19,7 @@ from suffice.cli.building import (
 )
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.releases import TABLE_HELP, Reading, count_rows_of
+from suffice.engines.engine import Computing
 from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.options import (
     REQUIRED,
@@ -116,11 +116,7 @@ def fit(fit: _Fit, reading: Reading, computing: dict[str, Any]) -> None:
         show_pairs([("written", str(fit.output)), *report.lines, *clips])
 
 
-def fit_command() -> TyperCommand:
-    """Return ``suffice fit``."""
-    from suffice.engines.engine import Computing
-
-    return make_command(fit, computing=Computing)
+fit_command = partial(make_command, fit, computing=Computing)
 
 
 def _concatenated(tables: list[Any]) -> Any:
