@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 74_049,
+    "lines": 74_045,
     "modules": 185,
     "lone": 25,
     "protocols": 6,
