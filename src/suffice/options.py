@@ -7,6 +7,7 @@ option becomes the value that the library takes.
 
 import csv
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, replace
 from enum import StrEnum
@@ -253,14 +254,16 @@ def _is_integer(item: str) -> bool:
 
 
 def states(text: str) -> Sequence[Any]:
-    """Return the possible values of a column: A,B,C or the integers 0..255.
+    """Return the possible values of a column: A,B,C, the integers 0..255 or the letters A..Z.
 
     Examples
     --------
-    >>> states("no,yes"), states("0..255")
-    (('no', 'yes'), range(0, 256))
+    >>> states("no,yes"), states("0..255"), states("A..D")
+    (('no', 'yes'), range(0, 256), ('A', 'B', 'C', 'D'))
     """
     first, dots, last = text.partition("..")
+    if re.fullmatch(r"[A-Z]\.\.[A-Z]|[a-z]\.\.[a-z]", text) and first < last:
+        return tuple(map(chr, range(ord(first), ord(last) + 1)))
     try:
         return range(int(first), int(last) + 1) if dots else values(text)
     except ValueError:

@@ -1,6 +1,7 @@
 """`suffice init` writes down once what is private; later commands read it, and name open lines."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def test_four_commands_lead_from_a_messy_table_to_a_scored_model(streams):
     assert "columns.json line 7: list the classes of 'Diagnose'" in refused
     answer("Diagnose", categories=["nein", "ja"])
     said, _ = streams(*release)
-    assert "data set diagnose; suffice ledger show suffice.ledger" in said
+    assert "charged  data set diagnose\n" in re.sub(" +\n", "\n", said)
+    assert re.search(r"left +epsilon 1(\.\d+)? of 2 per label", said)
     assert "suffice inspect out.suffice --explain" in said
     assert load("out.suffice").guarantee.delta == pytest.approx(1e-6)
     streams("fit", "out.suffice", "--rows", "klinik.csv", "-o", "model.suffice")
@@ -89,23 +91,37 @@ def test_lines_of_private_records_stay_open_until_they_are_filled_in(streams):
     ids = ("--drop", "Patient,Aufnahme", "--classes", "nein,ja")
     said, _ = streams(*START, "records", *ids)
     assert said.count("needs minimum and maximum, or categories") == 3
-    release = (
-        "release",
-        "klinik.csv",
-        "--epsilon",
-        "1",
-        "--read",
-        "decimal=,",
-        "-o",
-        "out.suffice",
-    )
+    settings = Path("suffice.toml")
+    lines = settings.read_text().splitlines()
+    number = int(said.partition("suffice.toml line ")[2].partition(":")[0])
+    assert lines[number - 1] == 'read = { decimal = "" }'
+    release = ("release", "klinik.csv", "--epsilon", "1", "-o", "out.suffice")
     assert "columns.json line 3 (Größe)" in streams(*release, code=2)[1]
     answer("Größe", minimum=120, maximum=220)
     answer("Druck", minimum=60, maximum=220)
     answer("Raucher", datatype="string", categories=["nie", "früher"])
+    assert "State the decimal mark of klinik.csv" in streams(*release, code=2)[1]
+    settings.write_text(settings.read_text().replace('decimal = ""', 'decimal = ","'))
     streams(*release)
     made = load("out.suffice")
     assert (made.kind, str(made.guarantee.unit)) == ("moments", "record")
+    streams("fit", "out.suffice", "-o", "model.suffice")
+    said, _ = streams("score", "model.suffice", "klinik.csv", "--label", "Diagnose")
+    assert float(said.split()[1]) > 0.5
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_form_of_a_file_is_typed_once(streams):
+    """A file whose first line does not say how it is written: commas, and another encoding."""
+    text = Path("klinik.csv").read_text(encoding="latin-1").replace(",", ".").replace(";", "^")
+    Path("strange.csv").write_text(text, encoding="utf-16-le")
+    form = ("--read", "delimiter=^", "--read", "encoding=utf-16-le")
+    start = ("init", "strange.csv", *START[2:], "labels", "--classes", "nein,ja")
+    streams(*start, *form)
+    assert 'read = { delimiter = "^", encoding = "utf-16-le" }' in Path("suffice.toml").read_text()
+    streams("release", "strange.csv", "--epsilon", "1", "-o", "out.suffice")
+    assert load("out.suffice").rows == 900
+    assert "The service can start" in streams("serve", ".", "--task", "check")[0]
 
 
 def test_no_byte_that_init_writes_depends_on_a_private_cell(folder, streams):

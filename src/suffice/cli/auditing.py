@@ -2,6 +2,7 @@
 
 import math
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -159,6 +160,7 @@ class _Audit(JsonOutput, Overwriting):
         refuse_unused("with --compare", {**values, "--force": self.force or None})
 
 
+@collected_notes()  # of the releases that are attacked or compared
 def audit(options: _Audit, context: typer.Context) -> None:
     """Attack mechanisms, to bound their true epsilon from below.
 
@@ -168,8 +170,7 @@ def audit(options: _Audit, context: typer.Context) -> None:
     """
     options.check()
     if options.compare is not None:
-        with collected_notes():  # of the releases that are compared
-            _audit_public_part(options, context)
+        _audit_public_part(options, context)
         return
     from suffice.audit import auditor
     from suffice.audit.registry import cases_at, selected
@@ -267,7 +268,11 @@ def demo(
     if files is not None:
         make_folder(files)  # first: the report may go there, too
     check_outputs(output, *(() if files is None else table_files(files)), force=force)
-    with steps("playing the demo") as show_step:
+    from suffice.learner.problem import NoiseWarning
+
+    # The report has the same sentences, and not on stderr.
+    with warnings.catch_warnings(), steps("playing the demo") as show_step:
+        warnings.simplefilter("ignore", NoiseWarning)
         story = run_demo(output, files=files, progress=show_step, overwrite=force)
     for paragraph in story.paragraphs:
         say(paragraph, "")

@@ -77,7 +77,7 @@ ledger recover: use a ledger again that was restored from a copy
   suffice ledger recover clinic.ledger --checkpoint today.checkpoint \
       diagnosis=diagnosis.suffice --state complete
 fit: train a classifier from a release and its public rows
-  suffice fit diagnosis.suffice --rows public.csv -o model.suffice
+  suffice fit diagnosis.suffice --rows unlabelled.csv -o model.suffice
 predict: predict the diagnoses of a new ward
   suffice predict model.suffice new_ward.csv -o predicted.csv
 score: measure the accuracy on rows whose labels you may see
@@ -91,7 +91,7 @@ token list: see who has a token
 token revoke: revoke all tokens of a holder
   suffice token revoke clinic Ada
 propose: ask the owner of these rows for a release at epsilon 0.5
-  suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json
+  suffice propose unlabelled.csv --epsilon 0.5 --classes 0,1 -o proposal.json
 grant: answer a proposal, and sign what is granted
   echo '{"largest_epsilon": 1}' > policy.json
   suffice grant proposal.json biopsies.csv --label diagnosis \
@@ -445,7 +445,10 @@ def check_outputs(
             _check_not_precious(path)
         if os.path.lexists(path) and not force:
             hint = "" if force is None else ", or use --force"
-            raise StorageError(f"{path} exists. Write to another file{hint}.")
+            beside = ""
+            if path.name.startswith(f"{new_files[0].stem}.") and path != new_files[0]:
+                beside = f", and this command writes it beside {new_files[0]}"
+            raise StorageError(f"{path} exists{beside}. Write to another file{hint}.")
 
 
 def _check_not_precious(path: Path) -> None:

@@ -11,9 +11,13 @@ from suffice.cli import building
 from suffice.cli.building import HelpfulCommand, check_outputs, group_with, refuse_unused
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import LedgerError, ParameterError
-from suffice.options import ledger_file, values
+from suffice.options import ledger_file, states
 from suffice.privacy.guarantee import round_up
 
+_SPENT = (
+    "Spent is what all charges cost together, at the delta of the budget. It is at most the sum of"
+    " their epsilons, and often less, because noise is counted exactly."
+)
 _ORDER = {
     "Commands": ("init", "show", "history", "what-if"),
     "Audit": ("log", "checkpoint", "verify", "backup", "archive", "recover"),
@@ -75,14 +79,14 @@ def init(
     if classes is None:
         refuse_unused("without --classes", {"--label": label})
     budget = Budget(epsilon, delta)
-    declared = None if classes is None else {dataset: {label or "": values(classes)}}
+    declared = None if classes is None else {dataset: {label or "": tuple(states(classes))}}
     ledger = Ledger(path, {dataset: {unit: budget}}, declared, anchor=anchor)
     if about := budget.explained(unit):
         say(about)
     say(f"{ledger.path}: the budget of data set {dataset!r} is {budget} per {unit}.")
     if classes is not None:
         column = "every label column" if label is None else f"label column {label!r}"
-        say(f"Its classes, for {column}: {', '.join(map(str, values(classes)))}.")
+        say(f"Its classes, for {column}: {', '.join(map(str, states(classes)))}.")
     say(_anchor_sentence(ledger.anchor))
 
 
@@ -105,10 +109,7 @@ def show(path: building.LedgerPath, json: building.Json = False) -> None:
     balances = ledger.balances()
     balance_table(str(ledger.path), balances)
     if any(balance.debits for balance in balances):
-        say(
-            "Spent is what all charges cost together, counted at this delta. It is at most the sum"
-            f" of their epsilons, and often less. suffice ledger history {ledger.path} lists them."
-        )
+        say(f"{_SPENT} suffice ledger history {ledger.path} lists them.")
 
 
 def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:
@@ -189,13 +190,14 @@ def history(path: building.LedgerPath, json: building.Json = False) -> None:
     columns = ["#", "time (UTC)", "data set", "kind", "epsilon charged", "state", "request"]
     show_table(str(ledger.path), columns, rows)
     for balance in ledger.balances():
-        if balance.debits > 1:  # composition of several releases costs at most their sum
+        if balance.debits:
             summed = sum(entry.stated_sum(balance) for entry in entries)
             say(
-                f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
-                f" {summed:.4g} in sum, {balance.spent:.4g} together at delta"
-                f" {round_up(balance.budget.delta)}, of {balance.budget.epsilon:g} allowed."
+                f"{balance.dataset}, per {balance.unit}: the charges' epsilons add up to"
+                f" {summed:.4g}; spent is {balance.spent:.4g} of {balance.budget.epsilon:g}."
             )
+    if entries:
+        say(_SPENT)
 
 
 def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:

@@ -91,13 +91,22 @@ class Reading:
         readings = [databases if in_database else files for in_database in stored]
         return [reading.open(path) for reading, path in zip(readings, paths, strict=True)]
 
-    def open(self, path: str | Path) -> Any:
-        """Return what the library reads as a table: a file, or the query of a database."""
+    def open(self, path: str | Path, project: "Project | None" = None) -> Any:
+        """Return what the library reads as a table: a file, or the query of a database.
+
+        What was not typed about a file is as the settings of a project have it.
+        """
         if self.query is None:
             from suffice.tables.files import TableFile
 
             refuse_unused("without a query", {"--read order-by": self.order_by or None})
-            return TableFile(path, self.delimiter, self.decimal, self.encoding)
+            typed = (self.delimiter, self.decimal, self.encoding)
+            if project is None or None not in typed:
+                return TableFile(path, *typed)
+            parts = zip(("delimiter", "decimal", "encoding"), typed, strict=True)
+            served = project.served
+            form = {**served.read, **{part: text for part, text in parts if text is not None}}
+            return replace(replace(served, read=form).file, path=path)
         from suffice.tables.databases import Query
 
         for name in ("delimiter", "decimal", "encoding"):
@@ -161,8 +170,8 @@ class _DeclaredTable(_Table):
         source: dict[str, Any],
         fields: dict[str, Any],
         payment: dict[str, Any] | None = None,
-    ) -> None:
-        """Add what settings and data sheet declare to options that were not given.
+    ) -> Any:
+        """Add what settings and data sheet declare to options that were not given; open the table.
 
         ``payment`` is added to as well, unless it is None.
         """
@@ -170,16 +179,17 @@ class _DeclaredTable(_Table):
             from suffice.tables.data_sheet import DataSheet
 
             _declare(DataSheet.load(self.sheet), mechanism, source, fields)
-            return
+            return self.open(self.table)
         project = project_of(self.table, source, payment)
         if project is None:
-            return
+            return self.open(self.table)
         project.fill(source, payment)
         if project.served.sheet is not None:
             if "classes" in mechanism.__dataclass_fields__ and "classes" not in fields:
                 fields["classes"] = project.classes()
             _declare(project.served.sheet, mechanism, source, fields)
             project.check_filled(source["features"], fields)
+        return self.open(self.table, project)
 
 
 def _require_label(source: Mapping[str, Any]) -> None:
@@ -250,8 +260,12 @@ def make_and_write(
     payment: Mapping[str, Any],
     options: ReleaseOptions,
     activity: str = "reading",
+    left: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """Make a release of a source, which is told who hears of it, charge it, and write it."""
+    """Make a release of a source, which is told who hears of it, charge it, and write it.
+
+    ``left`` says what is left of the budgets, where that is told.
+    """
     from suffice.owner.mechanism import Payment, make_release
 
     if ("ledger" in payment) == options.no_ledger:  # to have none takes an option of its own
@@ -274,10 +288,15 @@ def make_and_write(
     charge = f"nothing: this is the file of {charges[0].time:%Y-%m-%d}"
     if not charges[0].repeated:
         charge = f"data set {payment['dataset']}"
-    ledger = payment["ledger"].path
-    left = f"suffice ledger show {ledger} says what is left"
+    shown = f"suffice ledger show {payment['ledger'].path} says it"
     more = f"suffice inspect {options.output} --explain says what it means for one person"
-    show_pairs([("charged", f"{charge}; {left}"), ("next", more)])
+    show_pairs([("charged", charge), ("left", left(payment) if left else shown), ("next", more)])
+
+
+def left_of(payment: Mapping[str, Any]) -> str:
+    """Return what is left of the budgets that a release was charged to."""
+    balances = payment["ledger"].balances(payment["dataset"])
+    return ", ".join(f"epsilon {b.left:.4g} of {b.budget.epsilon:g} per {b.unit}" for b in balances)
 
 
 def write_release(
@@ -370,15 +389,15 @@ def _release_command(name: str) -> TyperCommand:
         payment: dict[str, Any],
         release: ReleaseOptions,
     ) -> None:
-        data = table.open(table.table)
-        table.declare(mechanism, source, fields, None if release.no_ledger else payment)
+        typed = "ledger" in payment
+        data = table.declare(mechanism, source, fields, None if release.no_ledger else payment)
         _require_label(source)
         if "classes" in mechanism.__dataclass_fields__:
             fields = {**_declared_classes(payment, source), **fields}
         if "feature_flip" in fields:
             _split_flips(fields, source)
-        private = partial(mechanism.source, data, **source)
-        make_and_write(partial(mechanism, **fields), private, payment, release)
+        private, told = partial(mechanism.source, data, **source), None if typed else left_of
+        make_and_write(partial(mechanism, **fields), private, payment, release, left=told)
 
     offered = {
         field: replace(
@@ -421,8 +440,8 @@ def advised_command() -> TyperCommand:
         the feature columns are public. Nothing is charged if noise would leave nothing to learn.
         The word `advised` may be left out.
         """
-        data = table.open(table.table)
         project = _asked(table, source, question, None if release.no_ledger else payment)
+        data = table.open(table.table, project)
         asked = Question(**{**_declared_classes(payment, source), **question})
         mechanism: Any
         if project is not None and asked.private == "records" and asked.public is None:
@@ -440,7 +459,7 @@ def advised_command() -> TyperCommand:
                 opened.check()
                 mechanism = answer(asked, opened).taken()
         private = partial(type(mechanism).source, data, **source)
-        make_and_write(lambda: mechanism, private, payment, release)
+        make_and_write(lambda: mechanism, private, payment, release, left=left_of)
 
     return make_command(run, _ADVISED, source=TargetSource, question=_asking(), payment=Payment)
 
@@ -520,8 +539,7 @@ def _plan_command(name: str) -> TyperCommand:
     def run(
         table: _DeclaredTable, source: dict[str, Any], fields: dict[str, Any], display: _PlanDisplay
     ) -> None:
-        data = table.open(table.table)
-        table.declare(mechanism, source, fields)
+        data = table.declare(mechanism, source, fields)
         _require_label(source)
         if "feature_flip" in fields:
             _split_flips(fields, source)
@@ -603,8 +621,7 @@ def advise_command() -> TyperCommand:
         Advice reads the columns, the number of rows and public tables. With private labels the
         rows are public, and the labels are not read. Advice is not charged to a budget.
         """
-        data = table.open(table.table)
-        _asked(table, source, question)
+        data = table.open(table.table, _asked(table, source, question))
         asked = Question(**question)
         with progress("reading") as count_rows:
             opened = TargetSource(data, **source, progress=count_rows)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suffice.cli.releases import Reading, project_of
 from suffice.cli.starting import Project, Start, init
 from suffice.errors import BudgetError, LedgerError, ParameterError
 from suffice.plain_text import html_table, text_table
@@ -68,7 +69,6 @@ class Session:
         person: str | None = None,
         drop: Sequence[str] = (),
     ) -> None:
-        from suffice.cli.releases import project_of
         from suffice.owner.ledger import Ledger
 
         if not isinstance(table, str | Path):
@@ -92,7 +92,8 @@ class Session:
                     delta=1e-5 if delta is None else delta,
                     classes=None if classes is None else tuple(classes),
                     person=person, drop=list(drop) or None,
-                )
+                ),
+                Reading(),
             )  # fmt: skip
             project, fresh = project_of(self.table, told, None), True
             assert project is not None  # noqa: S101  # for the type checker: it was just written
@@ -203,8 +204,8 @@ class Session:
         from suffice.owner.advice import answer
         from suffice.owner.source import TargetSource
 
-        asked, source, _ = self._asked(epsilon, delta)
-        return answer(asked, TargetSource(self.table, **source))
+        asked, source, project = self._asked(epsilon, delta)
+        return answer(asked, TargetSource(project.served.file, **source))
 
     def release(
         self, epsilon: float, delta: float | None = None, *, request: str | None = None
@@ -249,7 +250,7 @@ class Session:
         else:
             mechanism = self.advise(epsilon, delta).taken()
         payment = {"ledger": project.ledger(), "dataset": self.name, "request": request}
-        made: Release = mechanism.release(self.table, **source, **payment)
+        made: Release = mechanism.release(project.served.file, **source, **payment)
         self.release_ = made
         return made
 
@@ -279,7 +280,7 @@ class Session:
                 "Make a release first. One that was made before is returned again, at no charge."
             )
         if rows is None and learning_from(learnt.kind).rows:
-            rows = self.table
+            rows = self.project.served.file
         return fit(learnt, rows, **options)
 
     def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suffice.cli.building import Overwriting, make_command
+from suffice.cli.building import Overwriting, make_command, refuse_unused
 from suffice.cli.output import say
+from suffice.cli.releases import Reading
 from suffice.errors import BudgetError, ParameterError
 from suffice.options import (
     REQUIRED,
@@ -21,7 +22,7 @@ from suffice.options import (
     names,
     output_option,
     privacy_option,
-    values,
+    states,
 )
 from suffice.plain_text import listed, note
 from suffice.strict_json import plain
@@ -153,7 +154,7 @@ class Start(Overwriting):
         1e-5, "Delta at which that epsilon is counted. One release may use a tenth of it."
     )
     classes: Any = data_option(
-        None, "All classes, with commas, if you know them beforehand.", parse=values
+        None, "All classes, with commas, if you know them beforehand.", parse=states
     )
     person: str | None = data_option(
         None, "Public column of ids: all rows of a person are then protected together."
@@ -174,7 +175,7 @@ def init_command() -> Any:
     return make_command(init)
 
 
-def init(start: Start) -> None:
+def init(start: Start, reading: Reading) -> None:
     """Write the data sheet and the settings of a table, once.
 
     Reads the header and public columns, and no private cell. What only private cells could tell
@@ -200,8 +201,10 @@ def init(start: Start) -> None:
             f"{settings} has a data set {name!r} already, the table {served.table}. Choose another"
             " --dataset."
         )
-    sheet, left_out = sheet_of(start)
-    text = sheet_text(sheet)
+    refuse_unused("with init", {"--read query": reading.query})
+    data = reading.open(start.table)
+    sheet, left_out = sheet_of(start, data)
+    text, form = sheet_text(sheet), form_of(data, private=start.private)
     write_whole(sheet_file, text.encode(), overwrite=start.force)
     head = former or _HEAD.format(organisation=json.dumps(f"The owner of {name}"))
     table, base = start.table, start.folder.resolve()
@@ -220,6 +223,9 @@ def init(start: Start) -> None:
         most=f"{start.delta / 10:g}",
         kinds=json.dumps(["mean-operator" if start.private == "labels" else "moments"]),
         person=f"person = {json.dumps(start.person)}\n" if start.person else "",
+        read=f"read = {{ {', '.join(f'{k} = {json.dumps(v)}' for k, v in form.items())} }}\n"
+        if form
+        else "",
     )
     write_whole(settings, (head + part).encode(), overwrite=True, mode=0o600)
     loaded = Settings.load(start.folder)
@@ -233,6 +239,9 @@ def init(start: Start) -> None:
     for column in unfilled:
         wanted = "its classes" if column == sheet.label else "minimum and maximum, or categories"
         say(f"Fill in {sheet_file} line {_line_of(text, column)}: {column!r} needs {wanted}.")
+    if form.get("decimal") == "":
+        number = head.count("\n") + part.partition('decimal = ""')[0].count("\n") + 1
+        say(f'Fill in {settings} line {number}: the decimal mark of {start.table}, "," or ".".')
     if unfilled:
         say('State what you know beforehand. For numbers of private cells, say so in "source".')
     say(f"Next: suffice release {start.table} --epsilon {min(1.0, start.budget):g} -o out.suffice")
@@ -247,8 +256,32 @@ def _is_open(column: "SheetColumn", sheet: "DataSheet") -> bool:
     )
 
 
-def sheet_of(start: Start) -> tuple["DataSheet", dict[str, str]]:
-    """Return the sheet, and the columns that it does not name with the reasons."""
+def form_of(data: Any, *, private: str) -> dict[str, str]:
+    """Return how a CSV file is written, as far as it was typed; "" where its owner has to say it.
+
+    Where all cells are private and columns are separated by semicolons, none shows the decimal
+    mark.
+    """
+    from suffice.tables.files import TableFile, read_header
+
+    if not isinstance(data, TableFile):
+        return {}
+    typed = {name: getattr(data, name) for name in ("delimiter", "decimal", "encoding")}
+    form = {name: value for name, value in typed.items() if value is not None}
+    place = data.place
+    if private == "labels" or data.decimal is not None or data.format != "csv":
+        return form
+    if isinstance(place, Path) and place.is_file():
+        _, dialect = read_header(place, data.dialect)
+        form |= {"decimal": ""} if dialect.delimiter == ";" else {}
+    return form
+
+
+def sheet_of(start: Start, data: Any = None) -> tuple["DataSheet", dict[str, str]]:
+    """Return the sheet, and the columns that it does not name with the reasons.
+
+    ``data`` is the table, where more is known of it than its name.
+    """
     import pyarrow as pa
 
     from suffice.engines.summary import MOST_CATEGORIES
@@ -256,7 +289,8 @@ def sheet_of(start: Start) -> tuple["DataSheet", dict[str, str]]:
     from suffice.tables.data_sheet import DataSheet, SheetColumn
     from suffice.tables.sources import column_names, open_columns
 
-    stored = [name for name in column_names(start.table) if name not in (start.drop or ())]
+    data = start.table if data is None else data
+    stored = [name for name in column_names(data) if name not in (start.drop or ())]
     roles = resolve_roles(
         pa.schema([(name, pa.string()) for name in stored]),
         label=start.label,
@@ -269,7 +303,7 @@ def sheet_of(start: Start) -> tuple["DataSheet", dict[str, str]]:
             SheetColumn(name, source="known beforehand") for name in roles.features
         ]  # numbers, until the owner says otherwise: a type would have to be looked up in cells
         return DataSheet((*columns, label), label=start.label), {}
-    table = open_columns(start.table, roles.features, label=start.label)
+    table = open_columns(data, roles.features, label=start.label)
     public: list[SheetColumn] = []
     left_out: dict[str, str] = {}
     rows = 0
@@ -363,8 +397,8 @@ _PART = """
 table = {table}
 label = {label}
 sheet = {sheet}
-# The budget of all releases together. It is written into the ledger once. Later it can only be
-# raised, on a page of the service.
+{read}# The budget of all releases together. It is written into the ledger once.
+# Later it can only be raised, on a page of the service.
 budget = {{ epsilon = {epsilon}, delta = {delta} }}
 # by-hand: you decide on each proposal of a learner. automatic: the policy decides.
 grants = "by-hand"

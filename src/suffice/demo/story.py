@@ -68,7 +68,7 @@ _ROWS, _TEST, _WARD, _NEW, _AUXILIARY, _PARTICIPANTS = 3000, 3000, 1000, 800, 50
 _PRACTICES, _EACH = 1000, 6
 _BASE = -1.3
 _FILES = (
-    "biopsies", "public", "records", "test", "wards",
+    "biopsies", "unlabelled", "records", "test", "wards",
     "new_ward", "practices", "auxiliary", "answers", "later",
 )  # fmt: skip
 
@@ -159,10 +159,10 @@ def table_files(folder: Path) -> tuple[Path, ...]:
 def write_tables(network: Network, folder: Path, *, overwrite: bool = True) -> tuple[Path, ...]:
     """Write every table as CSV into ``folder``, and the biopsies without diagnoses beside them."""
     folder.mkdir(parents=True, exist_ok=True)
-    public = network.biopsies.drop_columns(["diagnosis"])
+    unlabelled = network.biopsies.drop_columns(["diagnosis"])
     paths = table_files(folder)
     for path in paths:
-        table = public if path.stem == "public" else getattr(network, path.stem)
+        table = unlabelled if path.stem == "unlabelled" else getattr(network, path.stem)
         sink = pa.BufferOutputStream()
         csv.write_csv(table, sink)
         write_whole(path, sink.getvalue().to_pybytes(), overwrite=overwrite)
@@ -281,7 +281,7 @@ _DIAGNOSES_BY_HAND = r"""
 suffice release mean-operator biopsies.csv --label diagnosis --epsilon 1 --delta 1e-6 \
     --no-ledger -o diagnoses.suffice
 suffice inspect diagnoses.suffice
-suffice fit diagnoses.suffice --rows public.csv -o diagnoses-model.suffice
+suffice fit diagnoses.suffice --rows unlabelled.csv -o diagnoses-model.suffice
 suffice score diagnoses-model.suffice test.csv --label diagnosis"""
 _ANSWERS_BY_HAND = r"""
 suffice release responses answers.csv --label relapse --flip 0.25 \

@@ -691,6 +691,7 @@ _VERDICTS = {  # of `Moments.plan`
 }
 
 _LEDGER, _RELEASE, _MODEL = "private.ledger", "release.suffice", "model.suffice"
+_ROWS = "unlabelled.csv"  # what a learner has of a table whose labels are private
 
 
 def _commands(question: Question, source: Source, candidate: Candidate) -> tuple[str, ...]:
@@ -720,7 +721,7 @@ def _commands(question: Question, source: Source, candidate: Candidate) -> tuple
     release += ["--ledger", _LEDGER, "--dataset", dataset, "-o", _RELEASE]
     fit = ["fit", _RELEASE]
     if question.private == Private.LABELS and target is None:
-        fit += ["--rows", *_table_words(source.data)]
+        fit += ["--rows", _ROWS]
     fit += ["--estimator", candidate.estimator] if candidate.estimator else []
     commands = [budget, release, [*fit, "-o", _MODEL]]
     commands += [] if target is None else [["inspect", _MODEL, "--explain"]]
@@ -867,6 +868,8 @@ def answer(question: Question, source: Source) -> Advice:
     offered.sort(key=lambda candidate: _merit(candidate, facts), reverse=True)  # equal ones stay
     why = [*_reasons(question, facts, offered)]
     commands = _commands(question, source, offered[0])
+    if any(_ROWS in command for command in commands):
+        why.append(f"{_ROWS} stands for the table without its label column: learners have no more.")
     rows = [
         {
             "place": place,

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, PrivacyError, TableError, UnprotectedError
-from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, values
+from suffice.options import Group, budget_option, check_choices, ledger_file, privacy_option, states
 from suffice.owner.forecast import Plan
 from suffice.owner.ledger import DatasetCharge, Ledger, Made, Request
 from suffice.owner.source import OwnerReport, Source, TargetSource, counted
@@ -272,10 +272,10 @@ DELTA: dict[str, Any] = {
     "group": Group.PRIVACY,
 }
 CLASSES: dict[str, Any] = {
-    "help": "Labels that can occur, with commas, for example no,yes. Of two, the last is positive."
-    " Default: those of the ledger, or 0,1.",
+    "help": "Labels that can occur, with commas, for example no,yes; or 1..5, or A..E. Of two, the"
+    " last is positive. Default: those of the ledger, or 0,1.",
     "group": Group.DATA,
-    "parse": values,
+    "parse": lambda text: tuple(states(text)),
 }
 
 

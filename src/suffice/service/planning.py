@@ -65,7 +65,7 @@ def foresee(settings: Settings, stored: StoredProposal) -> Foresight:
     served, proposal = settings.datasets[stored.dataset], stored.proposal
     wanted = mechanism_of(proposal.kind)
     if wanted.has_public_rows:
-        subject: Any = TableFile(served.table)
+        subject: Any = served.file
         person = served.policy.person
     elif served.sheet is None or served.policy.person is not None:
         return Foresight(trouble=CANNOT)  # how many people there are is private
@@ -291,7 +291,7 @@ def rows_of_file(text: str, *about: Any) -> HashedRows:
 def rows_of_table(settings: Settings, dataset: str, *about: Any) -> HashedRows:
     """Return number and hash of the public rows of a data set: no label is read."""
     served = settings.datasets[dataset]
-    return _rows(TableFile(served.table), served.label, *about)
+    return _rows(served.file, served.label, *about)
 
 
 def _rows(

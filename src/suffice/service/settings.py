@@ -16,6 +16,7 @@ from suffice.privacy.guarantee import Budget, Unit
 from suffice.releases.file import read_bounded
 from suffice.tables.columns import Classes
 from suffice.tables.data_sheet import DataSheet
+from suffice.tables.files import TableFile
 
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
@@ -74,6 +75,8 @@ label = "diagnosis"
 # The data sheet: columns, ranges, categories and classes, as docs/service.md has it. Learners see
 # it. Releases of private records need one.
 # sheet = "columns.json"
+# How a CSV file is written, where its first line and public columns do not say it.
+# read = { delimiter = ";", decimal = ",", encoding = "latin-1" }
 # by-hand: you decide on each proposal. automatic: the policy decides.
 grants = "by-hand"
 # Two owners of [sign_in] have to agree to each grant and each budget. No token agrees.
@@ -247,8 +250,12 @@ class ServedData:
     sheet: DataSheet | None = None  # all that learners see of private records
     approvers: Literal[1, 2] = 1  # people who have to agree to a grant
     budget: Budget | None = None  # of all releases, while the ledger has none for the data set
+    # How a CSV file is written; a decimal mark "" is one that the owner still has to state.
+    read: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.read.keys() <= {"delimiter", "decimal", "encoding"}:
+            raise ParameterError("A table is read with a delimiter, a decimal mark or an encoding.")
         if self.approvers == 2 and self.grants == "automatic":
             raise ParameterError("A data set with two approvers is granted by hand.")
         if self.policy.features is None and self.sheet is None:
@@ -258,6 +265,16 @@ class ServedData:
             )
         if self.sheet is not None and self.sheet.label != self.label:
             raise ParameterError("The label of a data sheet must be that of its data set.")
+
+    @property
+    def file(self) -> TableFile:
+        """The table, as it is written."""
+        if self.read.get("decimal") == "":
+            raise ParameterError(
+                f'State the decimal mark of {self.table} in {FILE_NAME}: read = {{ decimal = "," }}'
+                ' or ".". suffice never reads it from private cells.'
+            )
+        return TableFile(self.table, **self.read)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -73,12 +73,11 @@ class Outcome:
 
 def table_trouble(settings: Settings, dataset: str) -> str:
     """Return why a table cannot be used, in a fixed sentence: reads names of columns, no cell."""
-    from suffice.tables.files import TableFile
     from suffice.tables.sources import column_names
 
     served = settings.datasets[dataset]
     try:
-        names = {*column_names(TableFile(served.table))}
+        names = {*column_names(served.file)}
     except Exception:  # noqa: BLE001  # whatever it is, its text may quote
         return f"The table of data set {dataset!r} cannot be opened."
     if {served.label, *served.columns} <= names:
@@ -96,14 +95,13 @@ def answer_proposal(settings: Settings, stored: StoredProposal) -> Outcome:
     """
     from suffice.protocol import grant
     from suffice.releases.release import encode
-    from suffice.tables.files import TableFile
 
     proposal, served = stored.proposal, settings.datasets[stored.dataset]
     if trouble := table_trouble(settings, stored.dataset):
         raise StorageError(trouble)  # the proposal waits until the table is there
     failure = ""
     try:
-        table, ledger = TableFile(served.table), _opened(settings.ledger)
+        table, ledger = served.file, _opened(settings.ledger)
         asked: dict[str, Any] = {
             "policy": served.policy,
             "ledger": ledger,

@@ -382,6 +382,7 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
 
 
 _SCHEME = "://"
+_STORES = {".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".duckdb": "duckdb"}
 _DATABASES = {"postgresql", "postgres", "sqlite", "duckdb"}
 
 
@@ -512,6 +513,11 @@ class TableFile:
             unpacked = _without_packing(file.name)
             kind = _FORMATS.get(PurePosixPath(unpacked).suffix, "")
             formats.add(kind if kind == "csv" or unpacked == file.name.lower() else "")
+        if PurePosixPath(place.name if isinstance(place, Path) else "").suffix in _STORES:
+            raise TableError(
+                f"{place} looks like a database. Call it {_STORES[place.suffix]}:///{place}, and"  # type: ignore[union-attr]  # a path, as was asked
+                ' choose its rows with --read query="select ..." (Python: Query).'
+            )
         if len(formats) != 1 or "" in formats:
             raise TableError(
                 f"{place} cannot be read as a table. Use a file, or a folder of files of one kind:"
