@@ -42,9 +42,9 @@ def changelog(version: str) -> str:
 
 
 def components(name: str = "suffice") -> dict[str, Distribution]:
-    """Return what an installation without extras needs, by name, all that these need included."""
+    """Return what an installation of all roles needs, by name, all that these need included."""
     found: dict[str, Distribution] = {}
-    waiting = [(name, frozenset[str]())]
+    waiting, seen = [(name, frozenset({"all"}))], set[tuple[str, frozenset[str]]]()
     while waiting:
         wanted, extras = waiting.pop()
         own = distribution(wanted)
@@ -53,8 +53,10 @@ def components(name: str = "suffice") -> dict[str, Distribution]:
             asked = Requirement(text)
             marker = asked.marker
             here = marker is None or any(marker.evaluate({"extra": e}) for e in ("", *extras))
-            if here and asked.name.lower() not in found:
-                waiting.append((asked.name, frozenset(asked.extras)))
+            part = asked.name, frozenset(asked.extras)
+            if here and part not in seen:
+                seen.add(part)
+                waiting.append(part)
     del found[name]
     return dict(sorted(found.items()))
 

@@ -126,9 +126,9 @@ def test_what_may_fail_is_shared_by_directions_and_readings(name, monkeypatch):
     assert sum(reports) == pytest.approx(1e-4)
 
 
-def test_the_readme_counts_the_mechanisms():
+def test_the_promise_counts_the_mechanisms():
     sound = [case for case in all_cases().values() if not case.broken]
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[2] / "docs" / "promise.md").read_text()
     assert f"true epsilon of {len(sound)} mechanisms" in " ".join(readme.split())
 
 

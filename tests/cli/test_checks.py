@@ -29,7 +29,7 @@ from suffice.releases.signing import generate_keys
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
     "answered", "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like",
-    "model", "path",
+    "model", "path", "quality",
     "pipeline_from", "policy", "proposal", "releases", "round", "rows", "sign", "stem", "survey",
     "table", "token", "truth_file", "invitations",
 }  # fmt: skip

@@ -175,7 +175,7 @@ def test_two_owners_releases_are_fitted_together(desk):
                 "--map",
                 "none",
                 "gone.csv",
-                *RELEASE[4:],
+                *RELEASE[5:],
                 "--no-ledger",
                 "-o",
                 "x",

@@ -425,14 +425,16 @@ class ReleaseRequest:
     def words(self) -> list[str]:
         """Return the command line that asks for it, without a ledger and an output."""
         words = ["release", self.mechanism.name, str(self.handed.data)]
-        words += [f"--{name}={value}" for name, value in self.dialect.items()]
+        words += [f"--read={name}={value}" for name, value in self.dialect.items()]
         for kind, values in (
             (type(self.mechanism), self.options),
             (self.mechanism.source, self.inputs),
         ):
             declared = options_of(kind)
             for name, value in values.items():
-                if value is True:
+                if name == "label_flip":
+                    words.append(f"--flip={self.inputs['label']}={value}")
+                elif value is True:
                     words.append(declared[name].name)
                 elif isinstance(value, Mapping):
                     items = value.items()

@@ -631,7 +631,7 @@ class MomentClassifier(LinearModel):
         self._fit_numbers(numbers_of(merged))
         if not self.majority_known_:
             # Above this frame are two decorators, then the caller.
-            warnings.warn(MAJORITY_HIDDEN, NoiseWarning, stacklevel=4)
+            warnings.warn(MAJORITY_HIDDEN, NoiseWarning, stacklevel=5)
         return self
 
     def _fit_numbers(self, numbers: MomentNumbers) -> "MomentClassifier":

@@ -312,7 +312,7 @@ class FactoredClassifier(FiguredModel):
             except ParameterError:  # the noise is not known, and so no figure is shown
                 doubts = []
             if doubts:
-                warnings.warn(" ".join(doubts), NoiseWarning, stacklevel=3)
+                warnings.warn(" ".join(doubts), NoiseWarning, stacklevel=4)
         if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
             supervision.rows.run_on(where)
         return self

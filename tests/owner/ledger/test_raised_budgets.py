@@ -6,6 +6,7 @@ import random
 import signal
 import sqlite3
 import time
+from typing import Any
 
 import pytest
 
@@ -169,10 +170,11 @@ def test_the_steps_of_a_budget_are_its_charges_and_its_raises(place):
     assert few[-1] == steps[-1]
 
 
-def spend(path: str, number: int) -> None:
+def spend(path: str, number: int, begun: Any) -> None:
     ledger = Ledger(path)
     for turn in range(40):
         charge(ledger, f"{number}.{turn}", [Guarantee(Unit.LABEL, Laplace(0.1))])
+        begun.set()
 
 
 def raise_it(path: str) -> None:
@@ -188,13 +190,16 @@ def test_killed_while_others_spend_and_raise_nothing_is_overspent(place):
     path, dice = place(), random.Random(4)
     Ledger(path, {"d": budget(0.5)})
     for _ in range(6):
+        begun = CONTEXT.Event()  # somebody was charged
         people = [
-            CONTEXT.Process(target=spend, args=(path, dice.randrange(10**6))) for _ in range(2)
+            CONTEXT.Process(target=spend, args=(path, dice.randrange(10**6), begun))
+            for _ in range(2)
         ]
         people.append(CONTEXT.Process(target=raise_it, args=(path,)))
         for process in people:
             process.start()
-        time.sleep(dice.uniform(0.1, 0.6))
+        begun.wait(20)  # later rounds may find the budget spent
+        time.sleep(dice.uniform(0.0, 0.5))
         for process in people:
             os.kill(process.pid, signal.SIGKILL)
             process.join()

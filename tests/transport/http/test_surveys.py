@@ -223,7 +223,7 @@ def test_an_organiser_opens_reminds_closes_and_releases(tmp_path):
     survey, links = tmp_path / "survey.json", tmp_path / "links.csv"
     survey.write_bytes(SURVEY.data)
     opened = ("open", clinic.folder, survey, "--address", "https://clinic.example/")
-    assert "Use --invitations" in suffice(*opened, code=2)
+    assert "--invitations" in suffice(*opened, code=2)
     suffice(*opened, "--invitations", 20, "-o", links)
     rows = [line.split(",") for line in links.read_text().splitlines()[1:]]
     assert len(rows) == 20
