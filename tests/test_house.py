@@ -15,13 +15,13 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 74_045,
+    "lines": 74_140,
     "modules": 185,
-    "lone": 25,
+    "lone": 22,
     "protocols": 6,
     "constants": 459,
     "constants_learner": 66,
-    "once": 426,
+    "once": 425,
     "names": 0,
     "doubles": 16,
     "release mean-operator files": 35,
