@@ -29,6 +29,7 @@ def program(tmp_path, monkeypatch, streams):
     table = pd.DataFrame({"age": age, "pressure": pressure, "ward": ward, "ill": ill})
     table.iloc[:1000].to_csv("table.csv", index=False)
     table.iloc[1000:].drop(columns="ill").to_csv("public.csv", index=False)
+    table.iloc[:1000].drop(columns="ill").to_csv("unlabelled.csv", index=False)
     return streams
 
 
@@ -105,6 +106,7 @@ def test_how_a_file_is_written_goes_into_the_command(program):
     table["ill"] = table["ill"].map({0: "no", 1: "yes"})
     table.insert(0, "the id", np.arange(1000) * 7)
     table.to_csv("semi colons.csv", sep=";", index=False)
+    table.drop(columns="ill").to_csv("unlabelled.csv", index=False)
     words = LABELS.replace("table.csv ", "").split()
     more = ["semi colons.csv", "--drop", "the id", "--read", "delimiter=;", "--classes", "no,yes"]
     printed, _ = program(*words, *more)

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -297,7 +298,7 @@ def test_files_that_go_beside_another_are_not_written_over_either(suffice, tmp_p
         "reproduce voting", "demo clinic", grant, "simulate parties t.csv --label y",
     ):  # fmt: skip
         line = suffice(*words.split(), code=6)
-        assert line.endswith("exists. Write to another file, or use --force.\n")
+        assert re.search(r" exists\b.* Write to another file, or use --force\.\n$", line)
         assert line.count("\n") == 1
     assert {path.read_text() for path in Path().rglob("*.*")} == {"mine"}
 
