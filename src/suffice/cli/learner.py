@@ -14,11 +14,12 @@ from suffice.cli.building import (
     JsonOutput,
     OutputFile,
     Overwriting,
+    Reading,
     make_command,
     refuse_unused,
 )
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
-from suffice.cli.releases import TABLE_HELP, Reading, count_rows_of
+from suffice.cli.releases import TABLE_HELP, count_rows_of
 from suffice.engines.engine import Computing
 from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.options import (

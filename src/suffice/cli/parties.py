@@ -17,6 +17,7 @@ from suffice.cli.building import (
     Output,
     OutputFile,
     Overwriting,
+    Reading,
     check_outputs,
     group_with,
     make_command,
@@ -24,7 +25,7 @@ from suffice.cli.building import (
     selected_fields,
 )
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table, steps
-from suffice.cli.releases import Reading, ReleaseOptions, make_and_write
+from suffice.cli.releases import ReleaseOptions, make_and_write
 from suffice.errors import ParameterError
 from suffice.options import (
     FILE,

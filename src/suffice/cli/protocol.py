@@ -10,13 +10,14 @@ from typer.core import TyperCommand
 
 from suffice.cli.building import (
     OutputFile,
+    Reading,
     check_outputs,
     make_command,
     refuse_unused,
     selected_fields,
 )
 from suffice.cli.output import Pair, progress, say, show_json, show_pairs
-from suffice.cli.releases import TABLE_HELP, Reading, save_charged
+from suffice.cli.releases import TABLE_HELP, save_charged
 from suffice.errors import ParameterError
 from suffice.options import (
     FILE,

@@ -20,6 +20,7 @@ from suffice.cli.building import (
     JsonOutput,
     OutputFile,
     Overwriting,
+    Reading,
     make_command,
     refuse_unused,
     selected_fields,
@@ -45,73 +46,6 @@ TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
     " that of a database with --read query=SQL)."
 )
-_DATABASES = ("postgresql://", "postgres://", "sqlite:///", "duckdb:///")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """The form of a table; what is not set is read from the file, where that may be done."""
-
-    delimiter: str | None = data_option(
-        None,
-        "Character between the columns of a CSV file, ; or tab. Default: as in its first line.",
-        within="--read",
-    )
-    decimal: str | None = data_option(
-        None,
-        "Decimal mark of a CSV file, . or ,. Default: as in public columns, else a point.",
-        within="--read",
-    )
-    encoding: str | None = data_option(
-        None,
-        "Encoding of a CSV file, such as latin-1. Default: as its first line and public columns"
-        " show it, else utf-8.",
-        within="--read",
-    )
-    query: str | None = data_option(
-        None,
-        "SQL query whose rows are the table; the table is then the address of a database:"
-        " postgresql://HOST/DATABASE, sqlite:///FILE or duckdb:///FILE.",
-        within="--read",
-    )
-    order_by: list[str] | None = data_option(
-        None,
-        "Column that orders the rows of a query, for example a key.",
-        many=True,
-        within="--read",
-    )
-
-    def tables(self, paths: Sequence[str]) -> list[Any]:
-        """Return several tables; a query is for those that are addresses of databases."""
-        stored = [path.startswith(_DATABASES) for path in paths]
-        if self.query is None or all(stored) or not any(stored):
-            return [self.open(path) for path in paths]
-        files = replace(self, query=None, order_by=None)
-        databases = replace(self, delimiter=None, decimal=None, encoding=None)
-        readings = [databases if in_database else files for in_database in stored]
-        return [reading.open(path) for reading, path in zip(readings, paths, strict=True)]
-
-    def open(self, path: str | Path, project: "Project | None" = None) -> Any:
-        """Return what the library reads as a table: a file, or the query of a database.
-
-        What was not typed about a file is as the settings of a project have it.
-        """
-        if self.query is None:
-            from suffice.tables.files import TableFile
-
-            refuse_unused("without a query", {"--read order-by": self.order_by or None})
-            typed = (self.delimiter, self.decimal, self.encoding)
-            if project is None or None not in typed:
-                return TableFile(path, *typed)
-            parts = zip(("delimiter", "decimal", "encoding"), typed, strict=True)
-            served = project.served
-            form = {**served.read, **{part: text for part, text in parts if text is not None}}
-            return replace(replace(served, read=form).file, path=path)
-        from suffice.tables.databases import Query
-
-        for name in ("delimiter", "decimal", "encoding"):
-            refuse_unused("with a query", {f"--read {name}": getattr(self, name)})
-        return Query(str(path), self.query, tuple(self.order_by or ()))
 
 
 @dataclass(frozen=True, kw_only=True)

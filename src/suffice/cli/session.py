@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suffice.cli.releases import Reading, project_of
+from suffice.cli.building import Reading
+from suffice.cli.releases import project_of
 from suffice.cli.starting import Project, Start, init
 from suffice.errors import BudgetError, LedgerError, ParameterError
 from suffice.plain_text import html_table, text_table

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suffice.cli.building import Overwriting, make_command, refuse_unused
+from suffice.cli.building import Overwriting, Reading, make_command, refuse_unused
 from suffice.cli.output import say
-from suffice.cli.releases import Reading
 from suffice.errors import BudgetError, ParameterError
 from suffice.options import (
     REQUIRED,
