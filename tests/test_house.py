@@ -15,7 +15,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "lab" / "house.py"
 LIMITS = {
-    "lines": 74_145,
+    "lines": 74_150,
     "modules": 185,
     "lone": 22,
     "protocols": 6,
